@@ -1,0 +1,1 @@
+"""Anabranch: fork/join streams for PyTorch."""

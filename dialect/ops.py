@@ -1,0 +1,203 @@
+"""The ``anabranch`` MLIR dialect: every op of every stage, defined in Python.
+
+Value form uses ``fork_stream`` and ``join_stream``; region form adds ``region`` and ``yield``; kernel form adds
+``call_kernel``, ``extern`` and ``view``; schedule form is made of ``alloc``, ``view``, ``launch``, ``call_extern``,
+``record_event`` and ``wait_event``. The streams of a module are named by its attribute ``anabranch.streams``, a dictionary
+from the id to what it is: ``{"0" = "current", "1" = "pool", "2" = "user"}``.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import ext
+from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.dialects.ext import Operand, Region, Result
+
+STREAMS_ATTR = "anabranch.streams"
+
+
+class Anabranch(ext.Dialect, name="anabranch"):
+    """Fork/join streams: stream boundaries are ops, so membership survives every rewrite that keeps the data flow."""
+
+
+class EventType(Anabranch.Type, name="event"):
+    """A point in one stream's work, made by ``record_event``."""
+
+
+def _fail(op, text: str) -> bool:
+    op.operation.location.emit_error(f"'{op.operation.name}' op {text}")
+    return False
+
+
+def _verify_boundary(op) -> bool:
+    """Checks what ``fork_stream`` and ``join_stream`` share."""
+    # that each operand has its result, of the same type
+    operands, results = list(op.operation.operands), list(op.operation.results)
+    if len(operands) != len(results):
+        return _fail(op, f"returns each operand on the target stream: {len(operands)} operands but {len(results)} results")
+    for i, (x, y) in enumerate(zip(operands, results)):
+        if x.type != y.type:
+            return _fail(op, f"returns each operand unchanged: operand {i} is {x.type} but result {i} is {y.type}")
+        # that only tensors cross: anything else has no stream
+        if not is_tensor(x.type):
+            return _fail(op, f"takes tensors only: operand {i} is {x.type}")
+    # that the boundary has two sides
+    source, target = op.source.value, op.target.value
+    if source < 0 or target < 0:
+        return _fail(op, f"names streams by non-negative ids: source is {source}, target is {target}")
+    if source == target:
+        return _fail(op, f"crosses from one stream to another: source and target are both {source}")
+    return True
+
+
+def is_tensor(type_: ir.Type) -> bool:
+    """Whether ``type_`` is a tensor of the torch dialect or of builtin."""
+    text = str(type_)
+    return text.startswith(("!torch.vtensor", "!torch.tensor", "tensor<"))
+
+
+class ForkStreamOp(Anabranch.Operation, name="fork_stream", traits=[ext.Pure]):
+    """The same values, usable on ``target`` after every producer on ``source``."""
+
+    xs: Sequence[Operand[Any]]
+    ys: Sequence[Result[Any]]
+    source: ir.IntegerAttr
+    target: ir.IntegerAttr
+
+    def verify_invariants(self):
+        return _verify_boundary(self)
+
+
+class JoinStreamOp(Anabranch.Operation, name="join_stream", traits=[ext.Pure]):
+    """The same edge as ``fork_stream`` in the other direction: each is the other's adjoint."""
+
+    xs: Sequence[Operand[Any]]
+    ys: Sequence[Result[Any]]
+    source: ir.IntegerAttr
+    target: ir.IntegerAttr
+
+    def verify_invariants(self):
+        return _verify_boundary(self)
+
+
+class RegionOp(Anabranch.Operation, name="region", traits=[ext.Pure, ir.IsIsolatedFromAboveTrait]):
+    """A run of work on one stream; operands and results are all that crosses its boundary."""
+
+    inputs: Sequence[Operand[Any]]
+    outputs: Sequence[Result[Any]]
+    stream: ir.IntegerAttr
+    body: Region
+
+    def verify_region_invariants(self):
+        block = self.operation.regions[0].blocks[0]
+        # that the block's arguments are the operands, and the yielded values the results
+        want, have = [x.type for x in self.operation.operands], [x.type for x in block.arguments]
+        if want != have:
+            return _fail(self, f"passes its operands to its block: operands are {_types(want)}, arguments {_types(have)}")
+        last = list(block.operations)[-1].operation if len(block.operations) else None
+        if last is None or last.name != "anabranch.yield":
+            return _fail(self, "ends with 'anabranch.yield'")
+        want, have = [x.type for x in self.operation.results], [x.type for x in last.operands]
+        if want != have:
+            return _fail(self, f"returns what it yields: results are {_types(want)}, yielded {_types(have)}")
+        return True
+
+
+def _types(types) -> str:
+    return "(" + ", ".join(str(t) for t in types) + ")"
+
+
+class YieldOp(Anabranch.Operation, name="yield", traits=[ext.Pure, ir.IsTerminatorTrait]):
+    """Ends a region with the values that leave it."""
+
+    values: Sequence[Operand[Any]]
+
+
+class CallKernelOp(Anabranch.Operation, name="call_kernel", traits=[ext.Pure]):
+    """Kernel form: calls a kernel function of the module (linalg on tensors) with tensor values."""
+
+    inputs: Sequence[Operand[Any]]
+    outputs: Sequence[Result[Any]]
+    callee: ir.FlatSymbolRefAttr
+    layouts: ir.ArrayAttr
+
+
+class ExternOp(Anabranch.Operation, name="extern", traits=[ext.Pure]):
+    """Kernel form: calls an op that PyTorch runs; ``arguments`` is its argument list, ``%i`` standing for operand i."""
+
+    inputs: Sequence[Operand[Any]]
+    outputs: Sequence[Result[Any]]
+    callee: ir.StringAttr
+    arguments: ir.StringAttr
+    layouts: ir.ArrayAttr
+
+
+class ViewOp(Anabranch.Operation, name="view", traits=[ext.Pure]):
+    """A tensor that shares its operand's memory: no kernel runs. In kernel form on tensors, in schedule form on memrefs."""
+
+    source: Operand[Any]
+    outputs: Sequence[Result[Any]]
+    callee: ir.StringAttr
+    arguments: ir.StringAttr
+    layouts: ir.ArrayAttr
+
+
+class AllocOp(Anabranch.Operation, name="alloc", traits=[]):
+    """Schedule form: a buffer. ``space`` says whose memory it is.
+
+    ``arena``: ``offset`` bytes into the call's arena; ``output``: memory of its own, returned to the caller;
+    ``foreign``: the op that writes it allocates it, on its own stream.
+    """
+
+    buffer: Result[Any]
+    space: ir.StringAttr
+    offset: ir.IntegerAttr
+    bytes: ir.IntegerAttr
+    device: ir.StringAttr
+
+
+class LaunchOp(Anabranch.Operation, name="launch"):
+    """Schedule form: launches a kernel on ``stream``; reads ``inputs``, writes ``outputs``."""
+
+    inputs: Sequence[Operand[Any]]
+    outputs: Sequence[Operand[Any]]
+    callee: ir.FlatSymbolRefAttr
+    stream: ir.IntegerAttr
+
+
+class CallExternOp(Anabranch.Operation, name="call_extern"):
+    """Schedule form: calls a PyTorch op on ``stream``; reads ``inputs``, writes ``outputs``.
+
+    ``convention`` is ``out`` (the op writes into given buffers) or ``return`` (the op allocates its results itself).
+    """
+
+    inputs: Sequence[Operand[Any]]
+    outputs: Sequence[Operand[Any]]
+    callee: ir.StringAttr
+    arguments: ir.StringAttr
+    convention: ir.StringAttr
+    stream: ir.IntegerAttr
+
+
+class RecordEventOp(Anabranch.Operation, name="record_event"):
+    """Schedule form: an event that is reached when all work issued to ``stream`` so far is done."""
+
+    event: Result[EventType]
+    stream: ir.IntegerAttr
+
+
+class WaitEventOp(Anabranch.Operation, name="wait_event"):
+    """Schedule form: work issued to ``stream`` from here on starts after ``event``."""
+
+    event: Operand[EventType]
+    stream: ir.IntegerAttr
+
+
+def new_context() -> ir.Context:
+    """A context with the torch dialect and this dialect loaded."""
+    context = ir.Context()
+    torch_dialect.register_dialect(context)
+    with context:
+        Anabranch.load()
+    return context

@@ -1,0 +1,1 @@
+"""Runs plans on CUDA or simulated streams and registers the torch.compile backend. Knows nothing of MLIR."""
