@@ -229,15 +229,19 @@ class _Emitter:
             if folded is not None:
                 self.env[op.results[0]] = _Expr(triton_expr.literal(folded), value=folded)
                 return
-        if triton_expr.keeps_register(op):
+        if triton_expr.keeps_register(op) or triton_expr.compares_narrow(op):
             self.env[op.results[0]] = args[0]
             return
+        if op.name == "arith.cmpf":
+            args = self._narrowed(op, args)
         exponent = args[1].value if len(args) > 1 else None
         lines = triton_expr.template(op, exponent)
         # Triton gives a bare constant a type of its own choice, unless a block stands beside it.
         first = 1 if op.name == "arith.select" else 0
-        if all(a.value is not None for a in args[first:]):
-            args[first] = self._full(args[first], op.operands[first].type)
+        bare = [i for i in range(first, len(args)) if args[i].value is not None]
+        if len(bare) == len(args) - first or "{U}" in lines[0]:
+            for i in bare:
+                args[i] = self._full(args[i], op.operands[i].type)
         texts = [a.text for a in args]
         names = {"T": triton_expr.register_type(op.results[0].type)}
         names["U"] = triton_expr.unsigned_type(str(op.operands[0].type))
@@ -248,6 +252,15 @@ class _Emitter:
             made = self._assign(stem if last else f"{stem}_t", line.format(*texts, **names), x, r)
             names[f"t{i}"] = made.text
         self.env[op.results[0]] = made
+
+    def _narrowed(self, op: ir.Operation, args: list[_Expr]) -> list[_Expr]:
+        """Rounds the constant that a float is compared with to the type the float had before it was widened."""
+        for value in op.operands:
+            if not isinstance(value.owner, ir.Block) and triton_expr.compares_narrow(value.owner):
+                type_ = str(value.owner.operands[0].type)
+                values = [None if a.value is None else triton_expr.rounded(a.value, type_) for a in args]
+                return [a if v is None else _Expr(triton_expr.literal(v), value=v) for a, v in zip(args, values)]
+        return args
 
     def _full(self, constant: _Expr, type_: ir.Type) -> _Expr:
         shape = "[1, 1]" if self.rows else "[1]"

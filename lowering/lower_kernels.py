@@ -25,6 +25,7 @@ from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
 from anabranch.dialect.errors import InternalError
+from anabranch.lowering.exact_ops import expand
 
 PASS_NAME = "lower-kernels"
 KERNEL_ATTR = "anabranch.kernel"
@@ -57,6 +58,7 @@ def lower_function(func: ir.OpView) -> ir.OpView:
     kept = {name: copy.attributes[name] for name in _KEPT if name in copy.attributes}
     if "sym_visibility" in copy.attributes:
         del copy.attributes["sym_visibility"]
+    expand(copy)
     try:
         PassManager.parse(PIPELINE).run(alone.operation)
     except ir.MLIRError as error:

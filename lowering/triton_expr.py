@@ -38,6 +38,8 @@ BEFORE_STORE = {
     torch.uint8: ".to(tl.uint8, bitcast=True)",
 }
 
+MAX_INTEGER_POWER = 16
+
 _ALL_NAN = "propagate_nan=tl.PropagateNan.ALL"
 
 TEMPLATES: dict[str, list[str]] = {
@@ -131,12 +133,6 @@ _POW = [
 _POW_CONSTANT = {
     0.5: ["tl.sqrt({0})"],
     -0.5: ["tl.rsqrt({0})"],
-    1.0: ["{0}"],
-    2.0: ["{0} * {0}"],
-    3.0: ["{0} * {0} * {0}"],
-    4.0: ["{0} * {0}", "{t0} * {t0}"],
-    -1.0: ["1.0 / {0}"],
-    -2.0: ["1.0 / ({0} * {0})"],
 }
 
 # In the order of arith's predicate numbers. Triton's <, <=, ==, >, >= are false on nan, != is true.
@@ -180,8 +176,10 @@ def template(op: ir.Operation, exponent: float | None) -> list[str]:
         if predicate >= _FIRST_UNSIGNED and type_ != "i1":
             return [f"{_unsigned(0)} {_CMPI[predicate]} {_unsigned(1)}"]
         return [f"{{0}} {_CMPI[predicate]} {{1}}"]
-    if name in ("math.powf", "math.fpowi"):
-        return _POW_CONSTANT.get(exponent, _POW) if name == "math.powf" else _unsupported(name)
+    if name == "math.powf":
+        return _POW_CONSTANT.get(exponent, _POW)
+    if name == "math.fpowi":
+        return _integer_power(exponent)
     if name == "math.tanh" and type_ == "f64":
         return _TANH_F64
     if type_ == "i1" and name in _ON_BOOLS:
@@ -198,6 +196,26 @@ def template(op: ir.Operation, exponent: float | None) -> list[str]:
     if name in _UNSIGNED:
         return [f"({_unsigned(0)} {_UNSIGNED[name]} {_unsigned(1)}).to({{T}}, bitcast=True)"]
     return TEMPLATES[name] if name in TEMPLATES else _unsupported(name)
+
+
+def _integer_power(exponent: int | None) -> list[str]:
+    """x**exponent by squaring."""
+    if exponent is None or not 1 <= abs(exponent) <= MAX_INTEGER_POWER:
+        return _unsupported(f"math.fpowi by {exponent}")
+    lines, square, rest, product = [], "{0}", abs(exponent), None
+    while rest:
+        if rest & 1 and product is None:
+            product = square
+        elif rest & 1:
+            lines.append(f"{product} * {square}")
+            product = f"{{t{len(lines) - 1}}}"
+        rest >>= 1
+        if rest:
+            lines.append(f"{square} * {square}")
+            square = f"{{t{len(lines) - 1}}}"
+    if exponent < 0:
+        lines.append(f"1.0 / {product}")
+    return lines or ["{0}"]
 
 
 def _unsupported(name: str):
@@ -217,10 +235,31 @@ def unsigned_type(type_: str) -> str:
     return f"tl.uint{type_[1:]}" if type_[1:].isdigit() and type_ != "i1" else ""
 
 
+def compares_narrow(op: ir.Operation) -> bool:
+    """Whether ``op`` widens a float to 64 bits only to compare it with constants.
+
+    PyTorch rounds the constant to the tensor's type and compares in that.
+    """
+    if op.name != "arith.extf" or str(op.results[0].type) != "f64":
+        return False
+    users = [use.owner.operation for use in op.results[0].uses]
+    return all(user.name == "arith.cmpf" and any(is_constant(v) for v in user.operands) for user in users)
+
+
+def is_constant(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
+
+
+_ROUNDED = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+
+
+def rounded(value: float, type_: str) -> float:
+    """The nearest value of float type ``type_``."""
+    return float(torch.tensor(value, dtype=_ROUNDED[type_])) if type_ in _ROUNDED else value
+
+
 def keeps_register(op: ir.Operation) -> bool:
     """Whether ``op`` is a cast between types that are one type in registers, so that nothing is left to do."""
-    if op.name not in (*_CASTS, "arith.bitcast"):
-        return False
     source, result = str(op.operands[0].type), str(op.results[0].type)
     return op.name in _FLOAT_CASTS and REGISTER_TYPES.get(source) == REGISTER_TYPES.get(result)
 
@@ -248,7 +287,7 @@ def stem(op: ir.Operation) -> str:
 def fold_cast(op: ir.Operation, value: bool | int | float) -> bool | int | float | None:
     """The value of a cast of a constant, or None where ``op`` is no cast. A constant never drags its 64 bits in."""
     if op.name in _FLOAT_CASTS:
-        return float(torch.tensor(value, dtype=torch.float32)) if str(op.results[0].type) != "f64" else value
+        return rounded(value, "f32") if str(op.results[0].type) != "f64" else value
     if op.name in ("arith.sitofp", "arith.uitofp") and value >= 0:
         return float(value)
     if op.name in ("arith.extsi", "arith.index_cast") and not isinstance(value, bool):
