@@ -59,9 +59,9 @@ def _gelu(op: ir.Operation) -> None:
     x, type_ = op.operands[0], op.results[0].type
 
     def mul(a: ir.Value, b: ir.Value | float) -> ir.Value:
-        return _make("aten.mul.Scalar", [a, _number(b)], type_) if isinstance(b, float) else _make(
-            "aten.mul.Tensor", [a, b], type_
-        )
+        if isinstance(b, float):
+            return _make("aten.mul.Scalar", [a, _number(b)], type_)
+        return _make("aten.mul.Tensor", [a, b], type_)
 
     cubic = _make("aten.add.Tensor", [x, mul(mul(mul(x, x), x), 0.044715), _number(1)], type_)
     tanh = _make("aten.tanh", [mul(cubic, math.sqrt(2 / math.pi))], type_)
@@ -95,7 +95,6 @@ EXPANSIONS = {
     "torch.aten.clamp_min": _keep_nan,
     "torch.aten.clamp_max": _keep_nan,
     "torch.aten.hardtanh": _keep_nan,
-    "torch.aten.relu6": _keep_nan,
     "torch.aten.gelu": _gelu,
     "torch.aten.reciprocal": _reciprocal,
 }

@@ -16,19 +16,18 @@ from anabranch.lowering.triton_expr import MAX_INTEGER_POWER
 MAX_ROW = 16384
 
 _ELEMENTWISE = """
-    abs add.Scalar add.Tensor addcdiv addcmul bitwise_and.Scalar bitwise_and.Tensor bitwise_not bitwise_or.Scalar
-    bitwise_or.Tensor bitwise_xor.Scalar bitwise_xor.Tensor ceil clamp clamp.Tensor clamp_max clamp_min cos div.Scalar
-    div.Tensor div.Tensor_mode elu eq.Scalar eq.Tensor erf exp exp2 expm1 floor fmax fmin fmod.Tensor ge.Scalar ge.Tensor gelu
-    gt.Scalar gt.Tensor hardsigmoid hardswish hardtanh isinf isnan le.Scalar le.Tensor leaky_relu lerp.Scalar log log10
-    log1p log2 logical_and logical_not logical_or logical_xor lt.Scalar lt.Tensor masked_fill.Scalar masked_fill.Tensor
-    maximum minimum mish mul.Scalar mul.Tensor ne.Scalar ne.Tensor neg pow.Scalar pow.Tensor_Scalar pow.Tensor_Tensor
-    reciprocal relu relu6 remainder.Scalar remainder.Tensor round rsqrt rsub.Scalar sgn sigmoid sigmoid_backward silu sin
-    softplus sqrt sub.Scalar sub.Tensor tan tanh tanh_backward threshold_backward trunc where.self where.Scalar
-    where.ScalarOther where.ScalarSelf
+    abs add.Scalar add.Tensor addcdiv addcmul bitwise_and.Scalar bitwise_and.Tensor bitwise_not bitwise_or.Tensor
+    bitwise_xor.Tensor ceil clamp clamp.Tensor clamp_max clamp_min cos div.Scalar div.Tensor div.Tensor_mode elu
+    eq.Scalar eq.Tensor erf exp exp2 expm1 floor fmax fmin fmod.Tensor ge.Scalar ge.Tensor gelu gt.Scalar gt.Tensor
+    hardsigmoid hardswish hardtanh isinf isnan le.Scalar le.Tensor leaky_relu lerp.Scalar log log10 log1p log2
+    logical_and logical_not logical_or logical_xor lt.Scalar lt.Tensor masked_fill.Scalar masked_fill.Tensor maximum
+    minimum mish mul.Scalar mul.Tensor ne.Scalar ne.Tensor neg pow.Scalar pow.Tensor_Scalar pow.Tensor_Tensor
+    reciprocal relu remainder.Scalar remainder.Tensor round rsqrt rsub.Scalar sgn sigmoid sigmoid_backward silu sin
+    softplus sqrt sub.Scalar sub.Tensor tan tanh tanh_backward threshold_backward trunc where.self
 """
 _KINDS = {
     "elementwise": _ELEMENTWISE,
-    "cast": "_to_copy to.dtype",
+    "cast": "_to_copy",
     # A copy into the strides of its result's layout.
     "copy": "clone",
     "constructor": "full full_like ones ones_like scalar_tensor zeros zeros_like arange arange.start arange.start_step",
@@ -148,12 +147,6 @@ def _copy_changes_dtype_only(op: ir.Operation) -> bool:
     return same and not _is_none(dtype) and not constant(pin_memory) and not constant(non_blocking)
 
 
-def _to_dtype(op: ir.Operation) -> bool:
-    """``to.dtype(x, dtype, non_blocking, copy, memory_format)``."""
-    _, dtype, non_blocking, _, memory_format = op.operands
-    return not _is_none(dtype) and not constant(non_blocking) and _is_none(memory_format)
-
-
 def _division(op: ir.Operation) -> bool:
     # Torch-mlir's floor of a float quotient turns infinity into nan.
     return constant(op.operands[2]) != "floor" or _shape_and_dtype(op.results[0].type)[1] not in _FLOATS
@@ -172,7 +165,6 @@ def _floats(op: ir.Operation) -> bool:
 _CHECKS_OF_KIND = {"reduction": _reduction, "softmax": _softmax, "layer_norm": _layer_norm}
 _CHECKS = {
     "torch.aten._to_copy": _copy_changes_dtype_only,
-    "torch.aten.to.dtype": _to_dtype,
     "torch.aten.div.Tensor_mode": _division,
     "torch.aten.pow.Tensor_Scalar": _power,
     "torch.aten.pow.Tensor_Tensor": _floats,
