@@ -1,7 +1,7 @@
 """Which torch ops may go into a kernel: those that torch-mlir lowers exactly and ``emit_triton`` can emit.
 
-``FUSIBLE`` names them with their kind; ``is_fusible`` also looks at the types and constants of one op. It looks at one op
-only: that all tensors of a kernel lie on one device is for the caller to check.
+``FUSIBLE`` names them with their kind; ``is_fusible`` also looks at the types and constants of one op. It looks at one
+op only: that all tensors of a kernel lie on one device is for the caller to check.
 """
 
 import math
@@ -31,7 +31,8 @@ _KINDS = {
     # A copy into the strides of its result's layout.
     "copy": "clone",
     "constructor": "full full_like ones ones_like scalar_tensor zeros zeros_like arange arange.start arange.start_step",
-    "reduction": "sum sum.dim_IntList mean mean.dim amax amin max min var.correction var_mean.correction all.dim any.dim",
+    "reduction": """sum sum.dim_IntList mean mean.dim amax amin max min var.correction var_mean.correction all.dim
+        any.dim""",
     "softmax": "_softmax _log_softmax",
     "layer_norm": "native_layer_norm",
 }

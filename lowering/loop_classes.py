@@ -1,8 +1,8 @@
 """Which loops of a kernel's linalg ops are the same loop: dimension classes, found by union-find through indexing maps.
 
-A kernel function is a list of ``linalg.generic`` ops, each with loops of its own. Where a value made by one is read by
-another, the loop that wrote a dimension and the loop that reads it must be one loop of the Triton kernel. A *class* is a
-set of such loops, named by a small integer. Loops and dimensions of extent 1 have no class (``None``).
+A kernel function is a list of ``linalg.generic`` ops, each with loops of its own. Where a value made by one is read
+by another, the loop that wrote a dimension and the loop that reads it must be one loop of the Triton kernel. A *class*
+is a set of such loops, named by a small integer. Loops and dimensions of extent 1 have no class (``None``).
 """
 
 import math

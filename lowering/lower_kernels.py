@@ -1,4 +1,4 @@
-"""Lowers each kernel function from torch ops to fused linalg on builtin tensors, the form that kernels are emitted from.
+"""Lowers each kernel function from torch ops to fused linalg on builtin tensors, which kernels are emitted from.
 
 before::
 
@@ -15,9 +15,9 @@ after::
       return %1 : tensor<4xf32>
     }
 
-Requires: kernel functions carry ``anabranch.kernel``, and every op in them is one that ``kernel_ops.is_fusible`` accepts.
-Guarantees: names, argument order and the attributes ``anabranch.layout`` stay; no other function is touched; a kernel that
-is already on builtin tensors stays as it is.
+Requires: kernel functions carry ``anabranch.kernel``; each op in them is one that ``kernel_ops.is_fusible`` accepts.
+Guarantees: names, argument order and the attributes ``anabranch.layout`` stay; no other function is touched; a kernel
+that is already on builtin tensors stays as it is.
 Refuses: a kernel with an op that torch-mlir cannot lower.
 """
 

@@ -1,8 +1,8 @@
 """Triton text for each scalar op of arith and math.
 
-A template is a list of lines over the operands ``{0}``, ``{1}``, ...; the last line is the result and each earlier one is
-assigned to ``{t0}``, ``{t1}``, ... in turn. ``{T}`` is the result's type in registers, ``{U}`` the unsigned type as wide as
-the operands. Only functions that Triton's interpreter has too are used: it knows nothing of libdevice.
+A template is a list of lines over the operands ``{0}``, ``{1}``, ...; the last line is the result and each earlier one
+is assigned to ``{t0}``, ``{t1}``, ... in turn. ``{T}`` is the result's type in registers, ``{U}`` the unsigned type as
+wide as the operands. Only functions that Triton's interpreter has too are used: it knows nothing of libdevice.
 """
 
 import math

@@ -35,6 +35,7 @@ def _masked_softmax(x: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
 _keep = torch.rand(3, 1, 7, generator=_random) > 0.3
 _keep[1] = False  # a row of nothing but -inf is nan in eager
 _bf16, _f16, _f64 = torch.bfloat16, torch.float16, torch.float64
+_inf = float("inf")
 
 CASES = {
     # broadcasts
@@ -46,7 +47,9 @@ CASES = {
     "unit dimensions": Case(lambda x, y: x * y, [_randn(1, 5, 1, 3), _randn(5, 1, 1)]),
     "many programs": Case(lambda x: x + 1, [_randn(3, 70001)]),
     # types
-    "bf16 chain": Case(lambda x, y: torch.sigmoid(x) * y + 0.1, [_randn(4, 33, dtype=_bf16), _randn(4, 33, dtype=_bf16)]),
+    "bf16 chain": Case(
+        lambda x, y: torch.sigmoid(x) * y + 0.1, [_randn(4, 33, dtype=_bf16), _randn(4, 33, dtype=_bf16)]
+    ),
     "casts": Case(lambda x: (x.to(_f16), x.to(_bf16), x.to(_f64), x.to(torch.int32)), [_randn(65) * 9]),
     "f64": Case(lambda x: torch.tanh(x) * 0.1, [_randn(65, dtype=_f64)]),
     "integers": Case(lambda x, y: (x * 3 - y, x // 4, x % 4, x & y), [_ints(50), _ints(50)]),
@@ -55,7 +58,7 @@ CASES = {
     "bools": Case(lambda x, y: ((x > 0) & ~(y > x)) | (y == 0), [_randn(40), _ints(40)]),
     "bool inputs": Case(lambda m, x: torch.where(m, x, 0.0), [_ints(40) > 0, _randn(40)]),
     # the tails of functions
-    "tanh": Case(torch.tanh, [torch.tensor([0.0, 1e-6, -1e-3, 0.2, 0.3, -5.0, 40.0, 1e30, -float("inf"), float("nan")])]),
+    "tanh": Case(torch.tanh, [torch.tensor([0.0, 1e-6, -1e-3, 0.2, 0.3, -5.0, 40.0, 1e30, -_inf, float("nan")])]),
     "gelu": Case(lambda x: (F.gelu(x), F.gelu(x, approximate="tanh")), [torch.linspace(-9, 9, 99)]),
     "log1p and expm1": Case(lambda x: (torch.log1p(x), torch.expm1(x)), [torch.tensor([0.0, 1e-7, -0.3, 1e-3, 80.0])]),
     "powers": Case(lambda x, y: (x**2, x**-3, x.abs() ** 0.3, x**y), [_randn(50), _ints(50).float()]),
@@ -71,7 +74,8 @@ CASES = {
     "attention scores": Case(lambda s, m: torch.softmax(s / 8 + m, -1), [_randn(2, 4, 16, 16), _randn(2, 1, 1, 16)]),
     "layer norm": Case(lambda x, w, b: F.layer_norm(x, (48,), w, b), [_randn(3, 5, 48), _randn(48), _randn(48)]),
     "layer norm of bf16": Case(
-        lambda x, w, b: F.layer_norm(x, (48,), w, b), [_randn(9, 48, dtype=_bf16), _randn(48, dtype=_bf16), _randn(48).bfloat16()]
+        lambda x, w, b: F.layer_norm(x, (48,), w, b),
+        [_randn(9, 48, dtype=_bf16), _randn(48, dtype=_bf16), _randn(48, dtype=_bf16)],
     ),
     "residual and layer norm": Case(
         lambda x, y, w: ((z := x + y), F.layer_norm(z, (33,), w)), [_randn(7, 33), _randn(7, 33), _randn(33)]
