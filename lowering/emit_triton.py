@@ -7,6 +7,9 @@ block [XBLOCK, RBLOCK], [XBLOCK, 1] or [1, RBLOCK], and [XBLOCK] in kernels with
 and rows held whole ("persistent reductions"), are Inductor's.
 """
 
+import re
+from pathlib import Path
+
 from torch_mlir import ir
 
 from anabranch.lowering import triton_expr
@@ -19,6 +22,7 @@ from anabranch.lowering.triton_text import Block, Kernel, KernelText
 
 __all__ = ["Kernel", "Unsupported", "emit_kernel"]
 
+_FILE_AND_LINE = re.compile(r'"([^"]+)":(\d+)')
 _DTYPES = {text: dtype for dtype, text in ELEMENT_TYPES.items()}
 
 
@@ -242,7 +246,9 @@ def _narrowed(op: ir.Operation, args: list[Block]) -> list[Block]:
 
 
 def _title(op: ir.Operation, body: list[ir.Operation], reduces: bool) -> str:
-    """The comment line over what ``op`` becomes."""
+    """The comment line over what ``op`` becomes: the user's line, where it is known, and what is computed."""
     names = [triton_expr.stem(inner) for inner in body[:-1] if inner.name != "arith.constant"]
     kind = "reduce rows to" if reduces else "pointwise"
-    return f"# {kind} {list(shape_of(op.results[0]))}: {', '.join(names)}"
+    place = _FILE_AND_LINE.search(str(op.location))
+    line = f"{Path(place[1]).name}:{place[2]}: " if place else ""
+    return f"# {line}{kind} {list(shape_of(op.results[0]))}: {', '.join(names)}"

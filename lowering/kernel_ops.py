@@ -38,6 +38,9 @@ _KINDS = {
 }
 FUSIBLE: dict[str, str] = {f"torch.aten.{name}": kind for kind, names in _KINDS.items() for name in names.split()}
 
+_ROW_KINDS = ("reduction", "softmax", "layer_norm")
+# Reductions of all dimensions, whose second operand is no list of them.
+_OF_ALL = ("torch.aten.sum", "torch.aten.mean", "torch.aten.max", "torch.aten.min")
 _FLOATS = ("f16", "bf16", "f32", "f64")
 _DTYPES = (*_FLOATS, "si64", "si32", "si16", "si8", "ui8", "i1")
 _TENSOR = re.compile(r"!torch\.vtensor<\[([\d,]*)\],(\w+)>$")
@@ -94,51 +97,59 @@ def _is_none(value: ir.Value) -> bool:
     return str(value.type) == "!torch.none"
 
 
-def _rows_are_trailing(op: ir.Operation, dims: list[int] | None) -> bool:
-    """That the op reduces the innermost dimensions only, so that rows lie close together, and rows are short enough."""
-    shape, dtype = _shape_and_dtype(op.operands[0].type)
+def row_of(op: ir.Operation) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The operand's shape split into what a row op keeps and what it reduces, without extents of 1; else None.
+
+    The row ops of one kernel must agree on it: a kernel holds one kind of row.
+    """
+    op = op.operation
+    if FUSIBLE[op.name] not in _ROW_KINDS:
+        return None
+    shape, _ = _shape_and_dtype(op.operands[0].type)
+    reduced = _reduced_dims(op)
+    kept = tuple(n for d, n in enumerate(shape) if d not in reduced and n != 1)
+    return kept, tuple(n for d, n in enumerate(shape) if d in reduced and n != 1)
+
+
+def _reduced_dims(op: ir.Operation) -> set[int]:
+    """The dimensions of the first operand that a row op reduces."""
+    shape, _ = _shape_and_dtype(op.operands[0].type)
     rank = len(shape)
-    reduced = {d % rank for d in dims} if dims and rank else set(range(rank))
-    kept_inside = [d for d in range(min(reduced, default=0), rank) if d not in reduced and shape[d] != 1]
-    return not kept_inside and math.prod(shape[d] for d in reduced) <= MAX_ROW and dtype != "ui8"
+    if op.name == "torch.aten.native_layer_norm":
+        return set(range(rank - len(constants(op.operands[1])), rank))
+    if op.name in _OF_ALL or rank == 0:
+        return set(range(rank))
+    one = constant(op.operands[1])
+    dims = [one] if isinstance(one, int) else constants(op.operands[1])
+    return {d % rank for d in dims} if dims else set(range(rank))
 
 
-def _reduction(op: ir.Operation) -> bool:
-    """Reductions whose second operand is one dimension or a list of them."""
-    if len(op.operands) < 2:
-        return _rows_are_trailing(op, None)
-    dims = op.operands[1]
-    one = constant(dims)
-    return _rows_are_trailing(op, [one] if isinstance(one, int) else constants(dims))
-
-
-def _whole(op: ir.Operation) -> bool:
-    return _rows_are_trailing(op, None)
+def _rows(op: ir.Operation) -> bool:
+    """That the op reduces the innermost dimensions only, so that a row lies close together, and rows are short enough."""
+    shape, dtype = _shape_and_dtype(op.operands[0].type)
+    reduced = _reduced_dims(op)
+    inside = range(min(reduced, default=0), len(shape))
+    trailing = all(d in reduced or shape[d] == 1 for d in inside)
+    return trailing and math.prod(shape[d] for d in reduced) <= MAX_ROW and dtype != "ui8"
 
 
 def _extremum(op: ir.Operation) -> bool:
     # Torch-mlir reduces one dimension after the other; a kernel reduces one set of dimensions.
-    shape, _ = _shape_and_dtype(op.operands[0].type)
-    dims = constants(op.operands[1]) or range(len(shape))
-    return _reduction(op) and sum(shape[d] != 1 for d in dims) <= 1
+    return _rows(op) and len(row_of(op)[1]) <= 1
 
 
 def _on_bool(op: ir.Operation) -> bool:
-    return _shape_and_dtype(op.operands[0].type)[1] == "i1" and _reduction(op)
+    return _shape_and_dtype(op.operands[0].type)[1] == "i1" and _rows(op)
 
 
 def _softmax(op: ir.Operation) -> bool:
     half_to_float = constant(op.operands[2])
-    return not half_to_float and _reduction(op)
+    return not half_to_float and _rows(op)
 
 
 def _layer_norm(op: ir.Operation) -> bool:
     # Its mean and its reciprocal deviation are results of their own, of a type that depends on the device.
-    if any(list(result.uses) for result in list(op.results)[1:]):
-        return False
-    rank = len(constants(op.operands[1]))
-    shape, dtype = _shape_and_dtype(op.operands[0].type)
-    return dtype in _FLOATS and math.prod(shape[len(shape) - rank :]) <= MAX_ROW
+    return _rows(op) and not any(list(result.uses) for result in list(op.results)[1:])
 
 
 def _copy_changes_dtype_only(op: ir.Operation) -> bool:
@@ -163,7 +174,7 @@ def _floats(op: ir.Operation) -> bool:
     return all(_shape_and_dtype(v.type)[1] in _FLOATS for v in op.operands if "tensor" in str(v.type))
 
 
-_CHECKS_OF_KIND = {"reduction": _reduction, "softmax": _softmax, "layer_norm": _layer_norm}
+_CHECKS_OF_KIND = {"reduction": _rows, "softmax": _softmax, "layer_norm": _layer_norm}
 _CHECKS = {
     "torch.aten._to_copy": _copy_changes_dtype_only,
     "torch.aten.div.Tensor_mode": _division,
@@ -171,10 +182,6 @@ _CHECKS = {
     "torch.aten.pow.Tensor_Tensor": _floats,
     "torch.aten.pow.Scalar": _floats,
     "torch.aten.reciprocal": _floats,
-    "torch.aten.sum": _whole,
-    "torch.aten.mean": _whole,
-    "torch.aten.max": _whole,
-    "torch.aten.min": _whole,
     "torch.aten.amax": _extremum,
     "torch.aten.amin": _extremum,
     "torch.aten.all.dim": _on_bool,

@@ -142,10 +142,14 @@ def _analyze(func: ir.Operation, strides, share_arguments: bool) -> LoopClasses:
     outputs = [o.operation for o in block.operations][-1].operands
     nests = [[(op, i) for i in range(len(loop_extents(op)))] for op in generics]
     nests += [[(v, d) for d in range(len(shape_of(v)))] for v in outputs]
-    nests = [[key for key in nest if key in sets.parent] for nest in nests]
-    nests.sort(key=lambda nest: (math.prod(sets.size[k] for k in nest), len(nest)), reverse=True)
+    nests.sort(key=lambda nest: math.prod(sets.size.get(key, 1) for key in nest), reverse=True)
     _align(sets, nests)
-    return _number(sets, nests, generics, views)
+    return _number(sets, [_wide(sets, nest) for nest in nests], generics, views)
+
+
+def _wide(sets: _Sets, nest: list) -> list:
+    """The loops of a nest that run more than once."""
+    return [key for key in nest if key in sets.parent]
 
 
 def _add_value(sets: _Sets, value: ir.Value) -> None:
@@ -207,18 +211,21 @@ def _reshaped(view: ArgView, shape: tuple[int, ...], groups: list[list[int]], ex
 
 
 def _align(sets: _Sets, nests: list[list]) -> None:
-    """Lets nests that share no value run in the largest one's loops, where their extents match from the right."""
-    if not nests:
-        return
-    main = nests[0]
+    """Lets nests that share no value run in the largest one's loops, where that broadcasts to it."""
     for nest in nests[1:]:
-        roots = {sets.find(k) for k in main}
-        if any(sets.find(k) in roots for k in nest) or len(nest) > len(main):
-            continue
-        pairs = list(zip(reversed(main), reversed(nest)))
-        if all(sets.size[a] == sets.size[b] for a, b in pairs):
-            for a, b in pairs:
-                sets.union(b, a)
+        roots = {sets.find(key) for key in _wide(sets, nests[0])}
+        if not any(sets.find(key) in roots for key in _wide(sets, nest)):
+            _unite(sets, nests[0], nest) or _unite(sets, _wide(sets, nests[0]), _wide(sets, nest))
+
+
+def _unite(sets: _Sets, main: list, nest: list) -> bool:
+    """Unites the loops of ``nest`` with those of ``main``, from the right; False where the extents do not match."""
+    pairs = [(a, b) for a, b in zip(reversed(main), reversed(nest)) if b in sets.parent]
+    if len(pairs) < len(_wide(sets, nest)) or any(sets.size.get(a) != sets.size[b] for a, b in pairs):
+        return False
+    for a, b in pairs:
+        sets.union(b, a)
+    return True
 
 
 def _number(sets: _Sets, nests: list[list], generics: list[ir.Operation], views) -> LoopClasses:

@@ -97,5 +97,6 @@ CASES = {
     "softmax of transposed": Case(lambda x: torch.softmax(x, -1), [_randn(2, 30, 5).transpose(1, 2)]),
     # no tensor operands, results without work
     "constructors": Case(lambda x: (torch.full((3, 5), 2.5), torch.arange(5) + x), [_randn(3, 5)]),
+    "side by side": Case(lambda x, y: (x + 1, y * 2), [_randn(1, 5, 6), _randn(5, 1)]),
     "copy": Case(lambda x: (x.clone(), x + 1), [_randn(4, 6).t()]),
 }

@@ -67,6 +67,23 @@ def test_what_is_no_single_kernel_is_refused_with_the_reason(reason):
         programs.emit(fn, [torch.ones(shape)], "cuda")
 
 
+def test_comments_name_the_users_line():
+    kernel = _emit_text(
+        """#map = affine_map<(d0) -> (d0)>
+        func.func @k(%x: tensor<8xf32>) -> tensor<8xf32> {
+          %e = tensor.empty() : tensor<8xf32>
+          %y = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+              ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+          ^bb0(%in: f32, %out: f32):
+            %z = math.exp %in : f32
+            linalg.yield %z : f32
+          } -> tensor<8xf32> loc("folder/model.py":42:0)
+          return %y : tensor<8xf32>
+        }"""
+    )
+    assert "    # model.py:42: pointwise [8]: exp\n" in kernel.source
+
+
 def test_an_unknown_op_is_refused_by_name():
     with pytest.raises(Unsupported, match="tensor.extract_slice"):
         _emit_text(

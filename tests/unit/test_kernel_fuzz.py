@@ -43,10 +43,9 @@ def test_random_programs(data):
     steps = []
     for i in range(data.draw(st.integers(1, 7), label="steps")):
         ops = data.draw(st.sampled_from([UNARY, BINARY, ROWS]), label="kind")
-        # Rows are reduced over the whole last dimension: values that lack it take part after a broadcast only.
         operands = data.draw(st.tuples(*[st.integers(0, len(args) + i - 1)] * 2), label="operands")
         steps.append((ops, data.draw(st.sampled_from(ops)), operands))
-    returned = data.draw(st.sets(st.integers(0, len(steps) - 1), min_size=1), label="returned")
+    returned = data.draw(st.sets(st.integers(0, len(steps) - 1)), label="returned")
 
     def fn(*tensors):
         values = list(tensors)
@@ -54,10 +53,11 @@ def test_random_programs(data):
             if ops is BINARY:
                 values.append(op(values[a], values[b]))
             elif ops is ROWS:
-                values.append(op(values[a] + values[0]))
+                values.append(op(values[a] + values[0]))  # of the full shape: a kernel has rows of one length
             else:
                 values.append(op(values[a]))
-        return tuple(values[len(tensors) + i] for i in sorted(returned))
+        # What shares no value need not be one kernel: the last result uses all.
+        return (*(values[len(tensors) + i] for i in sorted(returned)), sum(values))
 
     with tempfile.TemporaryDirectory() as folder:
         for made, expected in zip(programs.run(fn, args, Path(folder)), programs.results(fn, args), strict=True):

@@ -4,7 +4,7 @@ import kernel_programs as programs
 import pytest
 import torch
 
-from anabranch.lowering.kernel_ops import FUSIBLE, is_fusible
+from anabranch.lowering.kernel_ops import FUSIBLE, is_fusible, row_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton.runtime.interpreter")
 
@@ -100,10 +100,16 @@ def _program(name: str, values: tuple):
     return fn, [v for v in values if isinstance(v, torch.Tensor)]
 
 
-def _fusible(name: str, values: tuple) -> bool:
+def _torch_op(name: str, values: tuple):
+    """The op in the torch dialect, and the module that keeps it alive."""
     module = programs.kernel_module(*_program(name, values))
     ops = [o.operation for o in module.body.operations[0].operation.regions[0].blocks[0].operations]
     (op,) = [o for o in ops if o.name == f"torch.aten.{name}"]
+    return op, module
+
+
+def _fusible(name: str, values: tuple) -> bool:
+    op, _module = _torch_op(name, values)
     return is_fusible(op)
 
 
@@ -139,3 +145,19 @@ REFUSED = {
 @pytest.mark.parametrize("why", REFUSED)
 def test_an_op_that_no_kernel_should_do_is_refused(why):
     assert not _fusible(*REFUSED[why])
+
+
+ROWS = {
+    "softmax": (("_softmax", (torch.ones(2, 3, 7), -1, False)), ((2, 3), (7,))),
+    "two dimensions": (("sum.dim_IntList", (torch.ones(2, 3, 7), [-1, -2], True)), ((2,), (3, 7))),
+    "all dimensions": (("mean", (torch.ones(2, 1, 7),)), ((), (2, 7))),
+    "layer norm": (("native_layer_norm", (torch.ones(4, 1, 7), [7], None, None, 1e-5)), ((4,), (7,))),
+    "elementwise": (("exp", (X,)), None),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_row_ops_say_what_they_keep_and_reduce(name):
+    program, expected = ROWS[name]
+    op, _module = _torch_op(*program)
+    assert row_of(op) == expected

@@ -8,6 +8,9 @@ from kernel_cases import CASES
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+# Whether products and sums may be contracted is for whoever launches the kernel to say.
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+
 TYPES = {
     torch.float64: "fp64",
     torch.float32: "fp32",
