@@ -40,6 +40,13 @@ def test_contiguous_dimensions_become_one_index():
     assert "//" not in source and "%" not in source
 
 
+def test_a_result_smaller_than_the_loops_is_written_once():
+    """Programs that do not own a result must not write it again: on a GPU that costs time, and hides races."""
+    source = programs.emit(lambda x, y: (x + y, y * 2), [torch.ones(50, 60), torch.ones(50, 1)], "cuda").source
+    stores = [line for line in source.splitlines() if "tl.store(out_ptr1" in line]
+    assert len(stores) == 1 and stores[0].endswith("xmask & (x0 == 0))")
+
+
 def test_a_constant_stays_in_the_type_it_is_used_in():
     """Scalars are 64 bits wide in torch; nothing on f32 may be computed in f64."""
     source = programs.emit(lambda x: (x * 0.1 + 3).clamp(min=0.3) > 0.7, [torch.ones(4)], "cuda").source

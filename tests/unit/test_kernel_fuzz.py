@@ -22,14 +22,19 @@ ROWS = [
 ]
 
 
+def _randn(data: st.DataObject, shape: list[int]) -> torch.Tensor:
+    """In 64 bits: a layer norm of equal values multiplies rounding errors by 300."""
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 99), label="seed"))
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
 def _tensor(data: st.DataObject, shape: list[int]) -> torch.Tensor:
     """A tensor that broadcasts to ``shape``, with any strides."""
     sizes = [data.draw(st.sampled_from([n, 1]), label="size") for n in shape]
     sizes = sizes[data.draw(st.integers(0, len(sizes)), label="dims left out") :]
     order = data.draw(st.permutations(range(len(sizes))), label="order")
     step = data.draw(st.integers(1, 2), label="step")
-    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 99), label="seed"))
-    whole = torch.randn([sizes[d] * step for d in order], generator=generator)
+    whole = _randn(data, [sizes[d] * step for d in order])
     sliced = whole[tuple(slice(None, None, step) for _ in sizes)]
     back = [order.index(d) for d in range(len(sizes))]
     return sliced.permute(back) if sizes else sliced
@@ -39,7 +44,8 @@ def _tensor(data: st.DataObject, shape: list[int]) -> torch.Tensor:
 @given(st.data())
 def test_random_programs(data):
     shape = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3), label="shape")
-    args = [torch.randn(shape)] + [_tensor(data, shape) for _ in range(data.draw(st.integers(0, 3), label="inputs"))]
+    inputs = data.draw(st.integers(0, 3), label="inputs")
+    args = [_randn(data, shape)] + [_tensor(data, shape) for _ in range(inputs)]
     steps = []
     for i in range(data.draw(st.integers(1, 7), label="steps")):
         ops = data.draw(st.sampled_from([UNARY, BINARY, ROWS]), label="kind")
@@ -61,4 +67,4 @@ def test_random_programs(data):
 
     with tempfile.TemporaryDirectory() as folder:
         for made, expected in zip(programs.run(fn, args, Path(folder)), programs.results(fn, args), strict=True):
-            torch.testing.assert_close(made, expected, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(made, expected, rtol=1e-7, atol=1e-9)
