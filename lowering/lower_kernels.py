@@ -18,13 +18,12 @@ after::
 Requires: kernel functions carry ``anabranch.kernel``; each op in them is one that ``kernel_ops.is_fusible`` accepts.
 Guarantees: names, argument order and the attributes ``anabranch.layout`` stay; no other function is touched; a kernel
 that is already on builtin tensors stays as it is.
-Refuses: a kernel with an op that torch-mlir cannot lower.
+Refuses: a kernel with an op that torch-mlir cannot lower, by torch-mlir's own error at that op.
 """
 
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-from anabranch.dialect.errors import InternalError
 from anabranch.lowering.exact_ops import expand
 
 PASS_NAME = "lower-kernels"
@@ -41,7 +40,7 @@ PIPELINE = (
 
 
 def lower_kernels(module: ir.Module) -> None:
-    """Lowers every kernel function of ``module`` in place; raises ``InternalError`` where torch-mlir cannot."""
+    """Lowers every kernel function of ``module`` in place; raises ``MLIRError`` where torch-mlir cannot."""
     operation = module.operation
     with operation.context, operation.location:
         for func in list(operation.regions[0].blocks[0].operations):
@@ -59,11 +58,7 @@ def lower_function(func: ir.OpView) -> ir.OpView:
     if "sym_visibility" in copy.attributes:
         del copy.attributes["sym_visibility"]
     expand(copy)
-    try:
-        PassManager.parse(PIPELINE).run(alone.operation)
-    except ir.MLIRError as error:
-        name = ir.StringAttr(func.operation.attributes["sym_name"]).value
-        raise InternalError(stage=PASS_NAME, text=f"torch-mlir cannot lower kernel @{name}: {error}") from error
+    PassManager.parse(PIPELINE).run(alone.operation)
     lowered = alone.body.operations[0].operation.clone(ip=ir.InsertionPoint(func.operation))
     for name, attribute in kept.items():
         lowered.attributes[name] = attribute
