@@ -125,7 +125,7 @@ def _reduced_dims(op: ir.Operation) -> set[int]:
 
 
 def _rows(op: ir.Operation) -> bool:
-    """That the op reduces the innermost dimensions only, so that a row lies close together, and rows are short enough."""
+    """That the op reduces the innermost dimensions only, so that a row lies close together, and not too long a row."""
     shape, dtype = _shape_and_dtype(op.operands[0].type)
     reduced = _reduced_dims(op)
     inside = range(min(reduced, default=0), len(shape))

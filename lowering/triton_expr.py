@@ -40,7 +40,8 @@ BEFORE_STORE = {
 
 MAX_INTEGER_POWER = 16
 
-_ALL_NAN = "propagate_nan=tl.PropagateNan.ALL"
+# What makes Triton's maximum and minimum return nan where one operand is nan.
+NAN_SAFE = "propagate_nan=tl.PropagateNan.ALL"
 
 TEMPLATES: dict[str, list[str]] = {
     "arith.addf": ["{0} + {1}"],
@@ -49,8 +50,8 @@ TEMPLATES: dict[str, list[str]] = {
     "arith.divf": ["{0} / {1}"],
     "arith.remf": ["{0} % {1}"],
     "arith.negf": ["-{0}"],
-    "arith.maximumf": ["tl.maximum({0}, {1}, " + _ALL_NAN + ")"],
-    "arith.minimumf": ["tl.minimum({0}, {1}, " + _ALL_NAN + ")"],
+    "arith.maximumf": ["tl.maximum({0}, {1}, " + NAN_SAFE + ")"],
+    "arith.minimumf": ["tl.minimum({0}, {1}, " + NAN_SAFE + ")"],
     "arith.maxnumf": ["tl.maximum({0}, {1})"],
     "arith.minnumf": ["tl.minimum({0}, {1})"],
     "arith.addi": ["{0} + {1}"],

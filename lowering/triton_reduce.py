@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-NAN_SAFE = "propagate_nan=tl.PropagateNan.ALL"
+from anabranch.lowering.triton_expr import NAN_SAFE
 
 
 @dataclass(frozen=True)

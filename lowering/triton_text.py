@@ -38,7 +38,7 @@ class Block:
 
 
 class KernelText:
-    """Collects the lines of a kernel over the axes ``xs`` and ``rs``, innermost first; 1-D where there are no ``rs``."""
+    """Collects the lines of a kernel over axes ``xs`` and ``rs``, innermost first; 1-D where there are no ``rs``."""
 
     def __init__(self, inputs: list[Layout], outputs: list[Layout], xs: list[Axis], rs: list[Axis], blocks: Blocks):
         self.inputs = inputs
