@@ -15,6 +15,8 @@ from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.dialects.ext import Operand, Region, Result
 
 STREAMS_ATTR = "anabranch.streams"
+ALLOC_SPACES = ("arena", "output", "foreign")
+EXTERN_CONVENTIONS = ("out", "return")
 
 
 class Anabranch(ext.Dialect, name="anabranch"):
@@ -28,6 +30,34 @@ class EventType(Anabranch.Type, name="event"):
 def _fail(op, text: str) -> bool:
     op.operation.location.emit_error(f"'{op.operation.name}' op {text}")
     return False
+
+
+def stream_table(module: ir.Operation) -> dict[int, str] | None:
+    """What each stream of ``module`` is, by id; None if the module does not say."""
+    if STREAMS_ATTR not in module.attributes:
+        return None
+    return {int(entry.name): ir.StringAttr(entry.attr).value for entry in ir.DictAttr(module.attributes[STREAMS_ATTR])}
+
+
+def functions(module: ir.Operation | ir.Module) -> list[ir.OpView]:
+    """The functions of ``module`` that have a body, in order."""
+    ops = module.operation.regions[0].blocks[0].operations
+    return [op for op in ops if op.operation.name == "func.func" and len(op.operation.regions[0].blocks)]
+
+
+def _verify_streams(op, *ids: int) -> bool:
+    """Checks that ``ids`` are streams of the module around ``op``, where the module says which it has."""
+    module = op.operation
+    while module.name != "builtin.module" and module.parent is not None:
+        module = module.parent.operation
+    table = stream_table(module)
+    for i in ids:
+        if i < 0:
+            return _fail(op, f"names streams by non-negative ids, not by {i}")
+        if table is not None and i not in table:
+            known = ", ".join(f"{id_} ({what})" for id_, what in sorted(table.items()))
+            return _fail(op, f"uses unknown stream id {i}: this module has streams {known}; add it to '{STREAMS_ATTR}'")
+    return True
 
 
 def _verify_boundary(op) -> bool:
@@ -44,11 +74,9 @@ def _verify_boundary(op) -> bool:
             return _fail(op, f"takes tensors only: operand {i} is {x.type}")
     # that the boundary has two sides
     source, target = op.source.value, op.target.value
-    if source < 0 or target < 0:
-        return _fail(op, f"names streams by non-negative ids: source is {source}, target is {target}")
     if source == target:
         return _fail(op, f"crosses from one stream to another: source and target are both {source}")
-    return True
+    return _verify_streams(op, source, target)
 
 
 def is_tensor(type_: ir.Type) -> bool:
@@ -88,6 +116,9 @@ class RegionOp(Anabranch.Operation, name="region", traits=[ext.Pure, ir.IsIsolat
     outputs: Sequence[Result[Any]]
     stream: ir.IntegerAttr
     body: Region
+
+    def verify_invariants(self):
+        return _verify_streams(self, self.stream.value)
 
     def verify_region_invariants(self):
         block = self.operation.regions[0].blocks[0]
@@ -156,6 +187,13 @@ class AllocOp(Anabranch.Operation, name="alloc", traits=[]):
     bytes: ir.IntegerAttr
     device: ir.StringAttr
 
+    def verify_invariants(self):
+        if self.space.value not in ALLOC_SPACES:
+            return _fail(self, f"has space '{self.space.value}': write one of {', '.join(ALLOC_SPACES)}")
+        if self.offset.value < 0 or self.bytes.value < 0:
+            return _fail(self, f"lies at {self.offset.value} and has {self.bytes.value} bytes: neither can be negative")
+        return True
+
 
 class LaunchOp(Anabranch.Operation, name="launch"):
     """Schedule form: launches a kernel on ``stream``; reads ``inputs``, writes ``outputs``."""
@@ -164,6 +202,9 @@ class LaunchOp(Anabranch.Operation, name="launch"):
     outputs: Sequence[Operand[Any]]
     callee: ir.FlatSymbolRefAttr
     stream: ir.IntegerAttr
+
+    def verify_invariants(self):
+        return _verify_streams(self, self.stream.value)
 
 
 class CallExternOp(Anabranch.Operation, name="call_extern"):
@@ -179,6 +220,11 @@ class CallExternOp(Anabranch.Operation, name="call_extern"):
     convention: ir.StringAttr
     stream: ir.IntegerAttr
 
+    def verify_invariants(self):
+        if self.convention.value not in EXTERN_CONVENTIONS:
+            return _fail(self, f"has convention '{self.convention.value}': write one of {', '.join(EXTERN_CONVENTIONS)}")
+        return _verify_streams(self, self.stream.value)
+
 
 class RecordEventOp(Anabranch.Operation, name="record_event"):
     """Schedule form: an event that is reached when all work issued to ``stream`` so far is done."""
@@ -186,12 +232,18 @@ class RecordEventOp(Anabranch.Operation, name="record_event"):
     event: Result[EventType]
     stream: ir.IntegerAttr
 
+    def verify_invariants(self):
+        return _verify_streams(self, self.stream.value)
+
 
 class WaitEventOp(Anabranch.Operation, name="wait_event"):
     """Schedule form: work issued to ``stream`` from here on starts after ``event``."""
 
     event: Operand[EventType]
     stream: ir.IntegerAttr
+
+    def verify_invariants(self):
+        return _verify_streams(self, self.stream.value)
 
 
 def new_context() -> ir.Context:

@@ -41,7 +41,7 @@ _UNKNOWN_TO_MLIR = re.compile(r"'([^']*)' does not refer to a registered pass")
 class UnknownPass(AnabranchError):
     """A pipeline names a pass that neither this project nor MLIR has."""
 
-    message = "unknown pass '{name}'{hint}. 'anabranch-opt --help' lists the passes of anabranch"
+    message = "unknown pass '{name}'{hint} ('anabranch-opt --help' lists the passes of anabranch)"
 
 
 class PassFailed(AnabranchError):
@@ -105,7 +105,8 @@ def _runner(step: Step) -> Callable[[ir.Operation], None]:
         # MLIR names the pass that it does not know, which may be nested in this step.
         unknown = _UNKNOWN_TO_MLIR.search(str(error))
         if unknown is None:
-            raise PipelineSyntaxError(text=step.pipeline, problem=str(error).strip()) from None
+            reasons = "; ".join(line for line in str(error).splitlines() if line.strip())
+            raise PipelineSyntaxError(text=step.pipeline, problem=reasons) from None
     raise UnknownPass(name=unknown[1], hint=_hint(unknown[1]))
 
 
