@@ -12,6 +12,7 @@ from pathlib import Path
 
 from torch_mlir import ir
 
+from anabranch.dialect.definition import verify
 from anabranch.dialect.errors import AnabranchError
 from anabranch.dialect.ops import new_context
 from anabranch.lowering.diagnostics import Diagnostic, collect
@@ -139,8 +140,8 @@ def _parse(text: str, context: ir.Context) -> tuple[ir.Operation | None, list[Di
         try:
             module = ir.Module.parse(text, context).operation
         except ir.MLIRError:
-            module = None
-    return module, diagnostics
+            return None, diagnostics
+        return module if verify(module) else None, diagnostics
 
 
 def _print_repeat_command(failure: PassFailed, module: ir.Operation):

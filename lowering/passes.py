@@ -15,6 +15,7 @@ from pathlib import Path
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
+from anabranch.dialect.definition import verify
 from anabranch.dialect.errors import AnabranchError
 from anabranch.lowering.diagnostics import Diagnostic, collect
 from anabranch.lowering.pipeline_syntax import PipelineSyntaxError, Step, parse_pipeline
@@ -122,6 +123,7 @@ def _run_step(module: ir.Operation, step: Step, run: Callable[[ir.Operation], No
         try:
             run(module)
             module.verify()
+            verify(module)
         except ir.MLIRError:
             # Its text is the diagnostics that were collected.
             raise PassFailed(step, diagnostics) from None
