@@ -6,28 +6,53 @@ Value form uses ``fork_stream`` and ``join_stream``; region form adds ``region``
 from the id to what it is: ``{"0" = "current", "1" = "pool", "2" = "user"}``.
 """
 
-from collections.abc import Sequence
-from typing import Any
-
 from torch_mlir import ir
-from torch_mlir.dialects import ext
 from torch_mlir.dialects import torch as torch_dialect
-from torch_mlir.dialects.ext import Operand, Region, Result
+
+from anabranch.dialect.definition import Body, Op, Operand, Operands, Result, Results
 
 STREAMS_ATTR = "anabranch.streams"
+ALLOC_SPACES = ("arena", "output", "foreign")
+EXTERN_CONVENTIONS = ("out", "return")
 
 
-class Anabranch(ext.Dialect, name="anabranch"):
-    """Fork/join streams: stream boundaries are ops, so membership survives every rewrite that keeps the data flow."""
+class EventType:
+    """The type of a point in one stream's work, made by ``record_event``."""
+
+    TEXT = "!anabranch.event"
+
+    @staticmethod
+    def get() -> ir.Type:
+        """The type, in the current context."""
+        return ir.Type.parse(EventType.TEXT)
 
 
-class EventType(Anabranch.Type, name="event"):
-    """A point in one stream's work, made by ``record_event``."""
+def stream_table(module: ir.Operation) -> dict[int, str] | None:
+    """What each stream of ``module`` is, by id; None if the module does not say."""
+    if STREAMS_ATTR not in module.attributes:
+        return None
+    return {int(entry.name): ir.StringAttr(entry.attr).value for entry in ir.DictAttr(module.attributes[STREAMS_ATTR])}
 
 
-def _fail(op, text: str) -> bool:
-    op.operation.location.emit_error(f"'{op.operation.name}' op {text}")
-    return False
+def functions(module: ir.Operation | ir.Module) -> list[ir.OpView]:
+    """The functions of ``module`` that have a body, in order."""
+    ops = module.operation.regions[0].blocks[0].operations
+    return [op for op in ops if op.operation.name == "func.func" and len(op.operation.regions[0].blocks)]
+
+
+def _verify_streams(op, *ids: int) -> bool:
+    """Checks that ``ids`` are streams of the module around ``op``, where the module says which it has."""
+    module = op.operation
+    while module.name != "builtin.module" and module.parent is not None:
+        module = module.parent.operation
+    table = stream_table(module)
+    for i in ids:
+        if i < 0:
+            return op.fail(f"names streams by non-negative ids, not by {i}")
+        if table is not None and i not in table:
+            known = ", ".join(f"{id_} ({what})" for id_, what in sorted(table.items()))
+            return op.fail(f"uses unknown stream id {i}: this module has streams {known}; add it to '{STREAMS_ATTR}'")
+    return True
 
 
 def _verify_boundary(op) -> bool:
@@ -35,20 +60,18 @@ def _verify_boundary(op) -> bool:
     # that each operand has its result, of the same type
     operands, results = list(op.operation.operands), list(op.operation.results)
     if len(operands) != len(results):
-        return _fail(op, f"returns each operand on the target stream: {len(operands)} operands but {len(results)} results")
+        return op.fail(f"returns each operand on the target stream: {len(operands)} operands but {len(results)} results")
     for i, (x, y) in enumerate(zip(operands, results)):
         if x.type != y.type:
-            return _fail(op, f"returns each operand unchanged: operand {i} is {x.type} but result {i} is {y.type}")
+            return op.fail(f"returns each operand unchanged: operand {i} is {x.type} but result {i} is {y.type}")
         # that only tensors cross: anything else has no stream
         if not is_tensor(x.type):
-            return _fail(op, f"takes tensors only: operand {i} is {x.type}")
+            return op.fail(f"takes tensors only: operand {i} is {x.type}")
     # that the boundary has two sides
     source, target = op.source.value, op.target.value
-    if source < 0 or target < 0:
-        return _fail(op, f"names streams by non-negative ids: source is {source}, target is {target}")
     if source == target:
-        return _fail(op, f"crosses from one stream to another: source and target are both {source}")
-    return True
+        return op.fail(f"crosses from one stream to another: source and target are both {source}")
+    return _verify_streams(op, source, target)
 
 
 def is_tensor(type_: ir.Type) -> bool:
@@ -57,147 +80,181 @@ def is_tensor(type_: ir.Type) -> bool:
     return text.startswith(("!torch.vtensor", "!torch.tensor", "tensor<"))
 
 
-class ForkStreamOp(Anabranch.Operation, name="fork_stream", traits=[ext.Pure]):
+class ForkStreamOp(Op, name="fork_stream"):
     """The same values, usable on ``target`` after every producer on ``source``."""
 
-    xs: Sequence[Operand[Any]]
-    ys: Sequence[Result[Any]]
+    xs: Operands
+    ys: Results
     source: ir.IntegerAttr
     target: ir.IntegerAttr
 
-    def verify_invariants(self):
+    def check(self):
         return _verify_boundary(self)
 
 
-class JoinStreamOp(Anabranch.Operation, name="join_stream", traits=[ext.Pure]):
+class JoinStreamOp(Op, name="join_stream"):
     """The same edge as ``fork_stream`` in the other direction: each is the other's adjoint."""
 
-    xs: Sequence[Operand[Any]]
-    ys: Sequence[Result[Any]]
+    xs: Operands
+    ys: Results
     source: ir.IntegerAttr
     target: ir.IntegerAttr
 
-    def verify_invariants(self):
+    def check(self):
         return _verify_boundary(self)
 
 
-class RegionOp(Anabranch.Operation, name="region", traits=[ext.Pure, ir.IsIsolatedFromAboveTrait]):
+class RegionOp(Op, name="region"):
     """A run of work on one stream; operands and results are all that crosses its boundary."""
 
-    inputs: Sequence[Operand[Any]]
-    outputs: Sequence[Result[Any]]
+    inputs: Operands
+    outputs: Results
     stream: ir.IntegerAttr
-    body: Region
+    body: Body
 
-    def verify_region_invariants(self):
+    def check(self):
         block = self.operation.regions[0].blocks[0]
         # that the block's arguments are the operands, and the yielded values the results
         want, have = [x.type for x in self.operation.operands], [x.type for x in block.arguments]
         if want != have:
-            return _fail(self, f"passes its operands to its block: operands are {_types(want)}, arguments {_types(have)}")
+            return self.fail(f"passes its operands to its block: operands are {_types(want)}, arguments {_types(have)}")
         last = list(block.operations)[-1].operation if len(block.operations) else None
         if last is None or last.name != "anabranch.yield":
-            return _fail(self, "ends with 'anabranch.yield'")
+            return self.fail("ends with 'anabranch.yield'")
         want, have = [x.type for x in self.operation.results], [x.type for x in last.operands]
         if want != have:
-            return _fail(self, f"returns what it yields: results are {_types(want)}, yielded {_types(have)}")
-        return True
+            return self.fail(f"returns what it yields: results are {_types(want)}, yielded {_types(have)}")
+        # that the body sees nothing but its arguments
+        for op in block.operations:
+            for operand in op.operation.operands:
+                if (operand.owner if isinstance(operand, ir.BlockArgument) else operand.owner.operation.block) != block:
+                    return self.fail(f"is isolated: '{op.operation.name}' in its body uses {operand.get_name()} from outside")
+        return _verify_streams(self, self.stream.value)
 
 
 def _types(types) -> str:
     return "(" + ", ".join(str(t) for t in types) + ")"
 
 
-class YieldOp(Anabranch.Operation, name="yield", traits=[ext.Pure, ir.IsTerminatorTrait]):
+class YieldOp(Op, name="yield"):
     """Ends a region with the values that leave it."""
 
-    values: Sequence[Operand[Any]]
+    values: Operands
+
+    def check(self):
+        if self.operation.parent.name != RegionOp.OPERATION_NAME:
+            return self.fail(f"ends the body of '{RegionOp.OPERATION_NAME}', not of '{self.operation.parent.name}'")
+        return True
 
 
-class CallKernelOp(Anabranch.Operation, name="call_kernel", traits=[ext.Pure]):
+class CallKernelOp(Op, name="call_kernel"):
     """Kernel form: calls a kernel function of the module (linalg on tensors) with tensor values."""
 
-    inputs: Sequence[Operand[Any]]
-    outputs: Sequence[Result[Any]]
+    inputs: Operands
+    outputs: Results
     callee: ir.FlatSymbolRefAttr
     layouts: ir.ArrayAttr
 
 
-class ExternOp(Anabranch.Operation, name="extern", traits=[ext.Pure]):
+class ExternOp(Op, name="extern"):
     """Kernel form: calls an op that PyTorch runs; ``arguments`` is its argument list, ``%i`` standing for operand i."""
 
-    inputs: Sequence[Operand[Any]]
-    outputs: Sequence[Result[Any]]
+    inputs: Operands
+    outputs: Results
     callee: ir.StringAttr
     arguments: ir.StringAttr
     layouts: ir.ArrayAttr
 
 
-class ViewOp(Anabranch.Operation, name="view", traits=[ext.Pure]):
+class ViewOp(Op, name="view"):
     """A tensor that shares its operand's memory: no kernel runs. In kernel form on tensors, in schedule form on memrefs."""
 
-    source: Operand[Any]
-    outputs: Sequence[Result[Any]]
+    source: Operand
+    outputs: Results
     callee: ir.StringAttr
     arguments: ir.StringAttr
     layouts: ir.ArrayAttr
 
 
-class AllocOp(Anabranch.Operation, name="alloc", traits=[]):
+class AllocOp(Op, name="alloc"):
     """Schedule form: a buffer. ``space`` says whose memory it is.
 
     ``arena``: ``offset`` bytes into the call's arena; ``output``: memory of its own, returned to the caller;
     ``foreign``: the op that writes it allocates it, on its own stream.
     """
 
-    buffer: Result[Any]
+    buffer: Result
     space: ir.StringAttr
     offset: ir.IntegerAttr
     bytes: ir.IntegerAttr
     device: ir.StringAttr
 
+    def check(self):
+        if self.space.value not in ALLOC_SPACES:
+            return self.fail(f"has space '{self.space.value}': write one of {', '.join(ALLOC_SPACES)}")
+        if self.offset.value < 0 or self.bytes.value < 0:
+            return self.fail(f"lies at {self.offset.value} and has {self.bytes.value} bytes: neither can be negative")
+        return True
 
-class LaunchOp(Anabranch.Operation, name="launch"):
+
+class LaunchOp(Op, name="launch"):
     """Schedule form: launches a kernel on ``stream``; reads ``inputs``, writes ``outputs``."""
 
-    inputs: Sequence[Operand[Any]]
-    outputs: Sequence[Operand[Any]]
+    inputs: Operands
+    outputs: Operands
     callee: ir.FlatSymbolRefAttr
     stream: ir.IntegerAttr
 
+    def check(self):
+        return _verify_streams(self, self.stream.value)
 
-class CallExternOp(Anabranch.Operation, name="call_extern"):
+
+class CallExternOp(Op, name="call_extern"):
     """Schedule form: calls a PyTorch op on ``stream``; reads ``inputs``, writes ``outputs``.
 
     ``convention`` is ``out`` (the op writes into given buffers) or ``return`` (the op allocates its results itself).
     """
 
-    inputs: Sequence[Operand[Any]]
-    outputs: Sequence[Operand[Any]]
+    inputs: Operands
+    outputs: Operands
     callee: ir.StringAttr
     arguments: ir.StringAttr
     convention: ir.StringAttr
     stream: ir.IntegerAttr
 
+    def check(self):
+        if self.convention.value not in EXTERN_CONVENTIONS:
+            return self.fail(f"has convention '{self.convention.value}': write one of {', '.join(EXTERN_CONVENTIONS)}")
+        return _verify_streams(self, self.stream.value)
 
-class RecordEventOp(Anabranch.Operation, name="record_event"):
+
+class RecordEventOp(Op, name="record_event"):
     """Schedule form: an event that is reached when all work issued to ``stream`` so far is done."""
 
-    event: Result[EventType]
+    event: Result
     stream: ir.IntegerAttr
 
+    def check(self):
+        if str(self.event.type) != EventType.TEXT:
+            return self.fail(f"has an event of type {self.event.type}: it is a {EventType.TEXT}")
+        return _verify_streams(self, self.stream.value)
 
-class WaitEventOp(Anabranch.Operation, name="wait_event"):
+
+class WaitEventOp(Op, name="wait_event"):
     """Schedule form: work issued to ``stream`` from here on starts after ``event``."""
 
-    event: Operand[EventType]
+    event: Operand
     stream: ir.IntegerAttr
+
+    def check(self):
+        if str(self.event.type) != EventType.TEXT:
+            return self.fail(f"has an event of type {self.event.type}: it is a {EventType.TEXT}")
+        return _verify_streams(self, self.stream.value)
 
 
 def new_context() -> ir.Context:
-    """A context with the torch dialect and this dialect loaded."""
+    """A context with the torch dialect, in which the ops of this dialect may stand."""
     context = ir.Context()
     torch_dialect.register_dialect(context)
-    with context:
-        Anabranch.load()
+    context.allow_unregistered_dialects = True
     return context
