@@ -23,7 +23,7 @@ from torch_mlir import ir
 
 from anabranch.dialect.membership import defining_op, has_stream, is_constant, is_list_of_tensors, is_unpacking
 from anabranch.dialect.ops import functions
-from anabranch.lowering.aten_call import AtenCall, aten_call
+from anabranch.lowering.aten_call import AtenCall, UnknownOp, aten_call
 from anabranch.lowering.clusters import Node, cluster
 from anabranch.lowering.kernel_functions import LAYOUT_ATTR, Kernels
 from anabranch.lowering.kernel_ops import is_fusible, row_of
@@ -106,7 +106,11 @@ class _Former:
 
     def _enter(self, op: ir.Operation) -> bool:
         """Reads one op and evaluates it on fake tensors."""
-        call = aten_call(op)
+        try:
+            call = aten_call(op)
+        except UnknownOp as error:
+            op.location.emit_error(str(error))
+            return False
         if call.mutates:
             op.location.emit_error(f"'{op.name}' op writes its arguments: functionalize the program first")
             return False

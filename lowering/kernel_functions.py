@@ -6,7 +6,7 @@ from anabranch.dialect.membership import defining_op
 from anabranch.lowering.diagnostics import collect
 from anabranch.lowering.emit_triton import Unsupported, emit_kernel
 from anabranch.lowering.layout import Layout
-from anabranch.lowering.lower_kernels import KERNEL_ATTR, lower_function
+from anabranch.lowering.lower_kernels import KERNEL_ATTR, OPS_ATTR, lower_function
 
 LAYOUT_ATTR = "anabranch.layout"
 
@@ -64,7 +64,7 @@ def _outline(
             "arg_attrs": named(inputs),
             "res_attrs": named(outputs),
             KERNEL_ATTR: ir.UnitAttr.get(),
-            "anabranch.ops": ir.ArrayAttr.get([ir.StringAttr.get(op.name.removeprefix("torch.")) for op in ops]),
+            OPS_ATTR: ir.ArrayAttr.get([ir.StringAttr.get(op.name.removeprefix("torch.")) for op in ops]),
         },
         regions=1,
         loc=location,

@@ -16,7 +16,7 @@ after::
     }
 
 Requires: kernel functions carry ``anabranch.kernel``; each op in them is one that ``kernel_ops.is_fusible`` accepts.
-Guarantees: names, argument order and the attributes ``anabranch.layout`` stay; no other function is touched; a kernel
+Guarantees: names, argument order and the attributes ``anabranch.layout`` and ``anabranch.ops`` stay; no other function is touched; a kernel
 that is already on builtin tensors stays as it is.
 Refuses: a kernel with an op that torch-mlir cannot lower, by torch-mlir's own error at that op.
 """
@@ -28,7 +28,8 @@ from anabranch.lowering.exact_ops import expand
 
 PASS_NAME = "lower-kernels"
 KERNEL_ATTR = "anabranch.kernel"
-_KEPT = ("sym_visibility", "arg_attrs", "res_attrs", KERNEL_ATTR)
+OPS_ATTR = "anabranch.ops"
+_KEPT = ("sym_visibility", "arg_attrs", "res_attrs", KERNEL_ATTR, OPS_ATTR)
 
 # Torch-mlir's own lowering, then MLIR's fusion of elementwise ops across what it made.
 PIPELINE = (

@@ -24,7 +24,7 @@ from torch_mlir import ir
 from anabranch.dialect.ops import EventType, functions
 from anabranch.lowering.extern_convention import Convention, convention
 from anabranch.lowering.layout import Layout
-from anabranch.lowering.lower_kernels import KERNEL_ATTR
+from anabranch.lowering.lower_kernels import KERNEL_ATTR, OPS_ATTR
 from anabranch.lowering.plan_memory import aligned
 from anabranch.lowering.schedule_form import LAYOUT_ATTR, is_schedule
 from anabranch.lowering.units import Source, Unit, UnitGraph, issue_order, memory, producers, read_units
@@ -46,6 +46,8 @@ class _Scheduler:
     def __init__(self, function: ir.Operation, graph: UnitGraph):
         self._function = function
         self._graph = graph
+        functions_ = [op.operation for op in function.block.operations]
+        self._kernels = {ir.StringAttr(f.attributes["sym_name"]).value: f for f in functions_ if KERNEL_ATTR in f.attributes}
         self._order = issue_order(graph.units)
         self._position = {unit: i for i, unit in enumerate(self._order)}
         self._last = {unit.stream: unit for unit in self._order}
@@ -96,7 +98,9 @@ class _Scheduler:
         inputs = [self._value(x, self._values) for x in unit.inputs]
         if unit.op.name == "anabranch.call_kernel":
             outputs = [self._alloc(unit, i, "arena") for i in range(len(unit.layouts))]
-            self._work("launch", unit.op, inputs, outputs, {"callee": unit.op.attributes["callee"]}, stream)
+            callee = unit.op.attributes["callee"]
+            attributes = {"callee": callee} | self._ops_of_kernel(callee)
+            self._work("launch", unit.op, inputs, outputs, attributes, stream)
         else:
             how = convention(
                 ir.StringAttr(unit.op.attributes["callee"]).value,
@@ -163,11 +167,17 @@ class _Scheduler:
         }
         return ir.Operation.create("anabranch.alloc", results=[layout.memref()], attributes=attributes).results[0]
 
+    def _ops_of_kernel(self, callee: ir.FlatSymbolRefAttr) -> dict[str, ir.Attribute]:
+        """What the kernel computes, for people who read the plan."""
+        attributes = self._kernels[callee.value].attributes if callee.value in self._kernels else {}
+        return {OPS_ATTR: attributes[OPS_ATTR]} if OPS_ATTR in attributes else {}
+
     def _call(self, op: ir.Operation, how: Convention, inputs: list[ir.Value], outputs: list[ir.Value], stream: int) -> None:
         attributes = {
             "callee": ir.StringAttr.get(how.callee),
             "arguments": ir.StringAttr.get(how.arguments),
             "convention": ir.StringAttr.get(how.name),
+            OPS_ATTR: ir.ArrayAttr.get([op.attributes["callee"]]),
         }
         self._work("call_extern", op, inputs, outputs, attributes, stream)
 
