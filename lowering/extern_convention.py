@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from anabranch.lowering.aten_call import out_overload, overload
-from anabranch.lowering.layout import Layout
+from anabranch.dialect.layout import Layout
 
 _COPIES = ("aten._to_copy.default", "aten.clone.default")
 

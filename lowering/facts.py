@@ -46,11 +46,15 @@ def facts_of(module: ir.Operation) -> dict[str, Any]:
     }
 
 
+def launched_ops(op: ir.Operation) -> tuple[str, ...]:
+    """The ATen ops that a piece of work computes, as far as it says: ``("aten.add", "aten.relu")``."""
+    return tuple(_packet(ir.StringAttr(name).value) for name in op.attributes[OPS_ATTR]) if OPS_ATTR in op.attributes else ()
+
+
 def _launch(op: ir.Operation) -> tuple[int, str, tuple[str, ...]]:
-    names = [_packet(ir.StringAttr(name).value) for name in op.attributes[OPS_ATTR]] if OPS_ATTR in op.attributes else []
     callee = op.attributes["callee"]
     is_kernel = isinstance(callee, ir.FlatSymbolRefAttr)
-    return stream_of(op), callee.value if is_kernel else _packet(ir.StringAttr(callee).value), tuple(names)
+    return stream_of(op), callee.value if is_kernel else _packet(ir.StringAttr(callee).value), launched_ops(op)
 
 
 def _packet(name: str) -> str:

@@ -25,9 +25,9 @@ from anabranch.dialect.membership import defining_op, has_stream, is_constant, i
 from anabranch.dialect.ops import functions
 from anabranch.lowering.aten_call import AtenCall, UnknownOp, aten_call
 from anabranch.lowering.clusters import Node, cluster
-from anabranch.lowering.kernel_functions import LAYOUT_ATTR, Kernels
+from anabranch.lowering.kernel_functions import Kernels
 from anabranch.lowering.kernel_ops import is_fusible, row_of
-from anabranch.lowering.layout import Layout
+from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.lowering.lower_kernels import KERNEL_ATTR
 
 

@@ -5,10 +5,8 @@ from torch_mlir import ir
 from anabranch.dialect.membership import defining_op
 from anabranch.lowering.diagnostics import collect
 from anabranch.lowering.emit_triton import Unsupported, emit_kernel
-from anabranch.lowering.layout import Layout
+from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.lowering.lower_kernels import KERNEL_ATTR, OPS_ATTR, lower_function
-
-LAYOUT_ATTR = "anabranch.layout"
 
 
 class Kernels:

@@ -10,10 +10,9 @@ from anabranch.dialect.ops import functions
 from anabranch.lowering.emit_plan import emit_plan
 from anabranch.lowering.emit_triton import emit_kernel
 from anabranch.lowering.facts import count, facts_of
-from anabranch.lowering.layout import Layout
+from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.lowering.lower_kernels import KERNEL_ATTR
 from anabranch.lowering.passes import PASSES, run_pipeline
-from anabranch.lowering.schedule_form import LAYOUT_ATTR
 
 PIPELINE = f"builtin.module({','.join(PASSES)})"
 
@@ -44,7 +43,7 @@ def compile_module(module: ir.Module, dump: Callable[[str, str], None] = lambda 
                 kernel = emit_kernel(function, _target(function.operation))
                 kernels[kernel.name] = kernel
         facts = facts_of(operation) | counts
-        plan = emit_plan(module, kernels, facts)
+        plan = emit_plan(operation, kernels, facts)
     dump("plan.py", plan)
     return plan, facts
 

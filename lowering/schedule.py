@@ -14,22 +14,20 @@ After:
 
 Requires kernel form. Guarantees a wait for each call and each producer of another stream that it reads from, an event
 right after each such producer; that side streams start after the caller's stream has come to the call, since arguments and
-memory are ready there, and that they are all done when it goes on. ``elide-waits`` removes what is too much; ``plan-memory``
-lets buffers share bytes. Stream ids in ``anabranch.entry_waits`` of the function are streams that the caller may have put
-work on which this call has to come after. Refuses nothing.
+memory are ready there, and that they are all done when it goes on; and that streams which the user owns, where the caller
+may have put work and may put more, are before the call and after it. ``elide-waits`` removes what is too much;
+``plan-memory`` lets buffers share bytes. Refuses nothing.
 """
 
 from torch_mlir import ir
 
-from anabranch.dialect.ops import EventType, functions
+from anabranch.dialect.ops import EventType, functions, stream_table
 from anabranch.lowering.extern_convention import Convention, convention
-from anabranch.lowering.layout import Layout
+from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.lowering.lower_kernels import KERNEL_ATTR, OPS_ATTR
 from anabranch.lowering.plan_memory import aligned
-from anabranch.lowering.schedule_form import LAYOUT_ATTR, is_schedule
+from anabranch.lowering.schedule_form import is_schedule
 from anabranch.lowering.units import Source, Unit, UnitGraph, issue_order, memory, producers, read_units
-
-ENTRY_WAITS_ATTR = "anabranch.entry_waits"
 
 
 def schedule(module: ir.Operation | ir.Module) -> None:
@@ -55,6 +53,8 @@ class _Scheduler:
         # The calls that some other stream waits for.
         self._awaited = {p for unit in self._order for p in producers(unit) if p.stream != unit.stream}
         self._awaited |= {unit for unit in [*self._last.values(), *(x[0] for x in self._returned)] if unit.stream != 0}
+        table = stream_table(function.parent) or {}
+        self._callers_streams = [i for i, kind in sorted(table.items()) if kind == "user"]
         self._values: dict[Source, ir.Value] = {}
         self._events: dict[Unit, ir.Value] = {}
         # Results that the op which writes them allocates and that end with the call.
@@ -83,10 +83,9 @@ class _Scheduler:
             del self._function.attributes["res_attrs"]
 
     def _enter(self) -> ir.Value | None:
-        """Puts the call after what the caller did before; returns the event of that, for side streams to wait for."""
-        if ENTRY_WAITS_ATTR in self._function.attributes:
-            for stream in ir.ArrayAttr(self._function.attributes[ENTRY_WAITS_ATTR]):
-                self._wait(0, self._record(ir.IntegerAttr(stream).value))
+        """Puts the call after what the caller did before, on streams of its own, too; returns the event of that, for side streams to wait for."""
+        for stream in self._callers_streams:
+            self._wait(0, self._record(stream))
         return self._record(0) if any(stream != 0 for stream in self._last) else None
 
     def _issue(self, unit: Unit, start: ir.Value) -> None:
@@ -127,14 +126,15 @@ class _Scheduler:
         return [self._value(x, values) for x in self._graph.returned]
 
     def _leave(self) -> None:
-        """Puts what the caller does next after all side work, and side streams after the last use of their memory."""
+        """Puts what the caller does next after all work, on its own streams, too; side streams after the last use of their memory."""
         self._wait_for([unit for stream, unit in self._last.items() if stream != 0], 0)
         users = {(memory(x), unit.stream) for unit in self._order for x in unit.inputs}
         users |= {(x, 0) for x in self._returned}
-        late = sorted({x[0].stream for x, stream in users if x in self._foreign and x[0].stream != stream})
+        late = {x[0].stream for x, stream in users if x in self._foreign and x[0].stream != stream}
+        late.update(self._callers_streams)
         if late:
             end = self._record(0)
-            for stream in late:
+            for stream in sorted(late):
                 self._wait(stream, end)
 
     def _value(self, source: Source, values: dict[Source, ir.Value]) -> ir.Value:

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from anabranch.lowering.layout import Layout
+from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 
-LAYOUT_ATTR = "anabranch.layout"
 ARENA_ATTR = "anabranch.arena"
 WORK = ("anabranch.launch", "anabranch.call_extern")
 ON_STREAM = (*WORK, "anabranch.record_event", "anabranch.wait_event")

@@ -6,7 +6,7 @@ from torch_mlir import ir
 
 from anabranch.lowering import triton_expr
 from anabranch.lowering.kernel_axes import Access, Axis, Blocks, axis_definitions
-from anabranch.lowering.layout import Layout
+from anabranch.dialect.layout import Layout
 
 
 @dataclass(frozen=True)

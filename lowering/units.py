@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from torch_mlir import ir
 
-from anabranch.lowering.layout import Layout
+from anabranch.dialect.layout import Layout
 
 # A value of the program: an argument of the function, or (unit, number of its result).
 Source = "ir.BlockArgument | tuple[Unit, int]"

@@ -13,7 +13,7 @@ from torch_mlir.extras.fx_importer import FxImporter
 
 from anabranch.dialect import ops
 from anabranch.lowering.emit_triton import Kernel, emit_kernel
-from anabranch.lowering.layout import Layout
+from anabranch.dialect.layout import Layout
 from anabranch.lowering.lower_kernels import lower_kernels
 
 _MODULES = itertools.count()

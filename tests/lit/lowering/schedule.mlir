@@ -102,11 +102,15 @@ func.func @views(%x: !t {anabranch.layout = "float32[2, 3] strides [3, 1] on cpu
 // -----
 !t = !torch.vtensor<[4],f32>
 
-// Tests that the call comes after work that the caller put on a stream of its own.
-// CHECK-LABEL: func.func @entry_waits
+// Tests that the call comes after what the caller put on a stream of its own, and before what it puts there next.
+// CHECK-LABEL: func.func @callers_stream
 // CHECK-NEXT: %[[U:.*]] = "anabranch.record_event"() {stream = 1 : i64}
 // CHECK-NEXT: "anabranch.wait_event"(%[[U]]) {stream = 0 : i64}
+// CHECK-NEXT: %[[END:.*]] = "anabranch.record_event"() {stream = 0 : i64}
+// CHECK-NEXT: "anabranch.wait_event"(%[[END]]) {stream = 1 : i64}
 // CHECK-NEXT: return %arg0
-func.func @entry_waits(%x: !t {anabranch.layout = "float32[4] strides [1] on cpu"}) -> !t attributes {anabranch.entry_waits = [1]} {
-  return %x : !t
+module attributes {anabranch.streams = {"0" = "current", "1" = "user"}} {
+  func.func @callers_stream(%x: !t {anabranch.layout = "float32[4] strides [1] on cpu"}) -> !t {
+    return %x : !t
+  }
 }

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch_mlir import ir
 
+# The attribute of an argument or result that says where it lies.
+LAYOUT_ATTR = "anabranch.layout"
+
 # torch dtype -> element type of a memref. Signless, but where MLIR would otherwise merge two torch dtypes.
 ELEMENT_TYPES = {
     torch.float32: "f32",

@@ -1,0 +1,58 @@
+"""The private parts of PyTorch that the project uses, in one place; for torch 2.11 and later.
+
+What differs between versions is said at each function.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._dynamo import graph_bytecode_inputs
+from torch._dynamo.backends.common import aot_autograd
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+# Dynamo gives streams and events numbers. From torch 2.13 on this one is always the current stream's.
+_CURRENT_STREAM_INDEX: int | None = getattr(graph_bytecode_inputs, "CURRENT_STREAM_INDEX", None)
+
+
+def dynamo_object(index: int) -> Any | None:
+    """The stream or event that Dynamo's graph calls ``index``, while that graph is compiled or called; None if it is gone."""
+    reference = graph_bytecode_inputs.index_to_external_object_weakref.get(index)
+    return None if reference is None else reference()
+
+
+def is_current_stream(index: int) -> bool:
+    """Whether ``index`` means the stream that is current at each call. Torch 2.11 has no number for it: handles are compared."""
+    if index == _CURRENT_STREAM_INDEX:
+        return True
+    stream = dynamo_object(index)
+    return isinstance(stream, torch.Stream) and stream == torch.accelerator.current_stream(stream.device)
+
+
+def is_object_lookup(node: torch.fx.Node) -> bool:
+    """Whether ``node`` of Dynamo's graph fetches a stream or event by its number, its one argument."""
+    return node.target is graph_bytecode_inputs.get_external_object_by_index
+
+
+def inference_backend(compiler: Callable[[torch.fx.GraphModule, Sequence], Callable]) -> Callable:
+    """A Dynamo backend that gives ``compiler`` the functional graph of ATen ops, without decompositions, for inference.
+
+    AOTAutograd writes mutated inputs back after the call, on the caller's current stream.
+    """
+    return aot_autograd(fw_compiler=compiler, inference_compiler=compiler)
+
+
+def has_symbols(gm: torch.fx.GraphModule) -> bool:
+    """Whether the graph takes sizes that are known only when it is called."""
+    values = [node.meta.get("val") for node in gm.graph.nodes if node.op == "placeholder"]
+    sizes = [size for value in values if isinstance(value, torch.Tensor) for size in (*value.shape, *value.stride())]
+    return any(isinstance(x, torch.SymInt | torch.SymFloat | torch.SymBool) for x in [*values, *sizes])
+
+
+def specialize(gm: torch.fx.GraphModule, args: Sequence[Any]) -> torch.fx.GraphModule:
+    """The same graph for the sizes of ``args``; its placeholders are the same, numbers among them unused."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    fakes = [mode.from_tensor(a, static_shapes=True) if isinstance(a, torch.Tensor) else a for a in args]
+    with mode, torch.fx.traceback.preserve_node_meta():
+        return make_fx(lambda *xs: torch.fx.Interpreter(gm).run(*xs))(*fakes)

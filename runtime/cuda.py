@@ -1,0 +1,99 @@
+"""Streams, events and memory of one call of a plan on CUDA.
+
+What makes it safe for any number of threads and of calling streams at once:
+
+- Stream 0 is the caller's current stream, looked up at each call. Side streams are shared by all calls: every plan makes
+  them wait for the caller's stream first, and the caller's stream for them at the end.
+- The arena and the results are memory of the caller's stream. It is freed to that stream's pool when the call returns,
+  where the next work is ordered after the side streams' work; so no ``record_stream``, and no host wait.
+- Events come from a free list. A wait holds what the event meant when the wait was issued, so an event can be recorded
+  anew as soon as the call that used it has been issued, whether or not the GPU has come to it.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+
+import torch
+
+_POOL: dict[tuple[int, int], torch.cuda.Stream] = {}
+_EVENTS: dict[int, deque[torch.cuda.Event]] = {}
+
+
+class CudaSession:
+    """One call on ``device``; ``user_streams`` are the user's stream objects by id."""
+
+    def __init__(self, streams: dict[int, str], device: torch.device, user_streams: Mapping[int, torch.cuda.Stream]):
+        self._device = device
+        self._caller = self._current = torch.cuda.current_stream(device)
+        self._user_streams = user_streams
+        self._free = _EVENTS.setdefault(device.index, deque())
+        self._used: list[torch.cuda.Event] = []
+        self._typed: dict[tuple[int, torch.dtype], torch.Tensor] = {}
+
+    def stream(self, id: int) -> torch.cuda.Stream:
+        """The CUDA stream of ``id``."""
+        if id == 0:
+            return self._caller
+        if id in self._user_streams:
+            return self._user_streams[id]
+        key = self._device.index, id
+        # setdefault, as two threads may come here at once.
+        return _POOL.get(key) or _POOL.setdefault(key, torch.cuda.Stream(self._device))
+
+    def record(self, stream: torch.cuda.Stream) -> torch.cuda.Event:
+        """An event after all work given to ``stream`` so far."""
+        try:
+            event = self._free.pop()
+        except IndexError:
+            event = torch.cuda.Event()
+        event.record(stream)
+        self._used.append(event)
+        return event
+
+    def wait(self, stream: torch.cuda.Stream, event: torch.cuda.Event) -> None:
+        """Makes what ``stream`` is given from now on start after ``event``."""
+        stream.wait_event(event)
+
+    def arena(self, device: str, nbytes: int) -> torch.Tensor:
+        """Memory for this call's buffers, of the caller's stream; plans ask for it before any work."""
+        return torch.empty(nbytes, dtype=torch.uint8, device=device)
+
+    def buffer(self, arena: torch.Tensor, offset: int, shape, stride, dtype: torch.dtype) -> torch.Tensor:
+        """A tensor in the arena's bytes from ``offset`` on."""
+        key = arena.data_ptr(), dtype
+        typed = self._typed.get(key)
+        if typed is None:
+            # The arena's size is a multiple of any element's.
+            typed = self._typed[key] = arena.view(dtype)
+        return typed.as_strided(shape, stride, offset // dtype.itemsize)
+
+    def output(self, shape, stride, dtype: torch.dtype, device: str) -> torch.Tensor:
+        """A tensor of its own for the caller."""
+        return torch.empty_strided(shape, stride, dtype=dtype, device=device)
+
+    def launch(self, stream: torch.cuda.Stream, kernel, grid: tuple[int, ...], *tensors: torch.Tensor, **constants: int) -> None:
+        """Launches a Triton kernel."""
+        self._go_to(stream)
+        kernel[grid](*tensors, **constants)
+
+    def call(self, stream: torch.cuda.Stream, op, *args, **kwargs) -> None:
+        """Calls a PyTorch op that writes into tensors among its arguments."""
+        self._go_to(stream)
+        op(*args, **kwargs)
+
+    def call_new(self, stream: torch.cuda.Stream, places: list[tuple], op, *args, **kwargs) -> tuple[torch.Tensor, ...]:
+        """Calls a PyTorch op that allocates its results in memory of ``stream``, and returns them."""
+        self._go_to(stream)
+        made = op(*args, **kwargs)
+        return (made,) if isinstance(made, torch.Tensor) else tuple(x for x in made or () if isinstance(x, torch.Tensor))
+
+    def finish(self) -> None:
+        """Makes the caller's stream current again; to be called however the call ends."""
+        self._go_to(self._caller)
+        self._free.extend(self._used)
+
+    def _go_to(self, stream: torch.cuda.Stream) -> None:
+        # Switching costs more than asking: work mostly follows work of the same stream.
+        if stream is not self._current:
+            torch.cuda.set_stream(stream)
+            self._current = stream

@@ -1,0 +1,65 @@
+"""Loads a plan from its file and runs it. Needs no MLIR."""
+
+import importlib.util
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+
+from anabranch.runtime.cuda import CudaSession
+from anabranch.runtime.simulate import SimulatedSession
+
+_NUMBERS = itertools.count()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A loaded plan: what it says of itself, and its function ``call``."""
+
+    path: Path
+    streams: dict[int, str]
+    facts: dict[str, Any]
+    call: Callable
+
+    def run(
+        self,
+        args: Sequence[torch.Tensor],
+        device: torch.device,
+        user_streams: Mapping[int, torch.cuda.Stream] | None = None,
+        seed: int = 0,
+    ) -> tuple[torch.Tensor, ...]:
+        """What the plan returns for ``args``, ready on the caller's current stream of ``device``.
+
+        Without CUDA the streams are simulated, in the order that ``seed`` picks.
+        """
+        if device.type == "cuda":
+            with torch.cuda.device(device):
+                session = CudaSession(self.streams, device, user_streams or {})
+                try:
+                    return self.call(session, args)
+                finally:
+                    session.finish()
+        session = SimulatedSession(self.streams, seed)
+        results = self.call(session, args)
+        session.finish()
+        return results
+
+
+def load_plan(path: Path, device: torch.device) -> Plan:
+    """The plan in the file ``path``, for tensors on ``device``: on a CPU its kernels run in Triton's interpreter."""
+    # A name of its own, as Triton keeps kernels by the module's name.
+    name = f"anabranch_plan_{next(_NUMBERS)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    before = triton.knobs.runtime.interpret
+    # `triton.jit` reads this when it decorates.
+    triton.knobs.runtime.interpret = device.type != "cuda"
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        triton.knobs.runtime.interpret = before
+    return Plan(path, module.STREAMS, module.FACTS, module.call)
