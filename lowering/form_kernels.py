@@ -44,6 +44,7 @@ def form_kernels(module: ir.Operation | ir.Module) -> None:
 def _form_function(function: ir.Operation, kernels: Kernels) -> None:
     block = function.regions[0].blocks[0]
     attributes = list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
+    device = _kernel_device(function, attributes)
     values: dict[ir.Value, torch.Tensor] = {}
     for i, argument in enumerate(block.arguments):
         if i >= len(attributes) or LAYOUT_ATTR not in attributes[i]:
@@ -58,10 +59,23 @@ def _form_function(function: ir.Operation, kernels: Kernels) -> None:
         if region.name != "anabranch.region":
             continue
         inner = region.regions[0].blocks[0]
-        results = _Former(inner, kernels, [values[x] for x in region.operands]).run()
+        results = _Former(inner, kernels, device, [values[x] for x in region.operands]).run()
         if results is None:
             return
         values.update(zip(region.results, results))
+
+
+def _kernel_device(function: ir.Operation, attributes: list[ir.Attribute]) -> str:
+    """The type of device that kernels are for: work on the CPU beside a GPU's is left to PyTorch."""
+    found = any("on cuda" in str(named) for named in attributes)
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        nonlocal found
+        found |= op.name == "torch.constant.device" and op.attributes["value"].value.startswith("cuda")
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit)
+    return "cuda" if found else "cpu"
 
 
 def _fake(layout: Layout) -> torch.Tensor:
@@ -74,8 +88,9 @@ class _Former:
     An op may return a list, of which others take elements: so tensors are named by (number of the op, number of the result).
     """
 
-    def __init__(self, block: ir.Block, kernels: Kernels, arguments: list[torch.Tensor]):
+    def __init__(self, block: ir.Block, kernels: Kernels, device: str, arguments: list[torch.Tensor]):
         self._kernels = kernels
+        self._device = device
         self._fakes = dict(zip(block.arguments, arguments))
         self._end = list(block.operations)[-1].operation
         self._old = [op.operation for op in list(block.operations)[:-1]]
@@ -142,7 +157,7 @@ class _Former:
 
     def _is_fusible(self, i: int) -> bool:
         devices = {x.device for x in [*self._results[i], *(self._fakes[x] for x in self._calls[i].operands)]}
-        return len(devices) == 1 and is_fusible(self._ops[i])
+        return len(devices) == 1 and devices.pop().type == self._device and is_fusible(self._ops[i])
 
     def _node(self, i: int) -> Node:
         operands = self._calls[i].operands
