@@ -57,8 +57,8 @@ def main() -> None:
     require_gpu("two_branches.py")
     torch.manual_seed(0)
     # Small enough that one product does not fill the GPU, so that there is something to overlap.
-    x, v = torch.randn(256, 1024, device="cuda"), torch.randn(256, 1024, device="cuda")
-    w = torch.randn(1024, 1024, device="cuda") / 32
+    x, v = torch.randn(256, 4096, device="cuda"), torch.randn(256, 4096, device="cuda")
+    w = torch.randn(4096, 4096, device="cuda") / 64
     compiled = {
         "eager": two_branches,
         "inductor": torch.compile(two_branches),
