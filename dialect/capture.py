@@ -12,6 +12,7 @@ A host wait cannot be kept so, and is refused.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 from torch.fx import GraphModule, Node
@@ -70,11 +71,15 @@ def capture(graph: GraphModule, inputs: Sequence[object]) -> Captured:
     return captured
 
 
+_PROJECT = str(Path(__file__).parent)
+
+
 def place(node: Node) -> str | None:
     """The user's line that made ``node``: ``model.py:12: y = x + 1``."""
     lines = (node.meta.get("stack_trace") or "").strip().splitlines()
     for i in range(len(lines) - 1, -1, -1):
-        if lines[i].lstrip().startswith("File "):
+        # The last frame may be inside fork_stream itself.
+        if lines[i].lstrip().startswith("File ") and _PROJECT not in lines[i]:
             file, line = lines[i].strip().removeprefix("File ").split(", line ")
             code = lines[i + 1].strip() if i + 1 < len(lines) else ""
             return f"{file.strip(chr(34))}:{line.split(',')[0]}: {code}"

@@ -126,7 +126,7 @@ class _Streams:
             stream=a,
             second=_written(second),
             other=b,
-            edge=f"anabranch.{name}({_written(moved)}, source={source}, target={target})",
+            edge=f"anabranch.{name}({moved.name}, source={source}, target={target})",
             where=place(node),
         )
 
@@ -137,7 +137,5 @@ def _context(node: Node) -> int | None:
 
 
 def _written(node: Node) -> str:
-    """What the user may know ``node`` as: the name of its value, and the op that makes it."""
-    if node.op != "call_function" or node.target is operator.getitem:
-        return f"'{node.name}'"
-    return f"'{node.name}' ({getattr(node.target, '_opname', None) or node.target})"
+    """What the user may know ``node`` as: the name of its value, which is that of its op."""
+    return f"'{node.name}'"

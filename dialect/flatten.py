@@ -48,7 +48,7 @@ def flatten(gm: GraphModule) -> Signature:
         behind.meta["val"] = node.meta.get("val", value)
         node.replace_all_uses_with(behind)
         graph.erase_node(node)
-        constants.append(value.detach())
+        constants.append(value)
     for i, node in enumerate(placeholders):
         if i not in arguments:
             # A size is a number by now.
