@@ -48,6 +48,7 @@ class Captured:
 
 def capture(graph: GraphModule, inputs: Sequence[object]) -> Captured:
     """Rewrites Dynamo's ``graph`` in place. Raises ``MixedContexts``, ``UnsupportedSync`` and ``WrongDevice``."""
+    _apply_contexts(graph.graph)
     nodes = list(graph.graph.nodes)
     pool = {i for node in nodes for i in _pool_ids(node)}
     captured = Captured(graph, {0: "current"} | {i: "pool" for i in sorted(pool - {0})})
@@ -69,6 +70,23 @@ def capture(graph: GraphModule, inputs: Sequence[object]) -> Captured:
             graph.graph.erase_node(node)
     graph.recompile()
     return captured
+
+
+def _apply_contexts(graph: torch.fx.Graph) -> None:
+    """Puts ``STREAM_KEY`` on what stands between the marks of ``anabranch.stream``, which go."""
+    entered: list[int] = []
+    for node in list(graph.nodes):
+        name = getattr(node.target, "_qualified_op_name", "") if node.op == "call_function" else ""
+        if name == "anabranch::enter_stream":
+            entered.append(node.args[0])
+            graph.erase_node(node)
+        elif name == "anabranch::exit_stream":
+            # After a graph break inside a context, Dynamo may compile its exit alone; the context's ops ran eagerly then.
+            if entered:
+                entered.pop()
+            graph.erase_node(node)
+        elif entered and node.op != "placeholder":
+            node.meta["custom"] = (node.meta.get("custom") or {}) | {STREAM_KEY: entered[-1]}
 
 
 _PROJECT = str(Path(__file__).parent)

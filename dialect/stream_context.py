@@ -1,8 +1,6 @@
 """``with anabranch.stream(i):``, a stream context that needs no CUDA."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 
@@ -12,40 +10,63 @@ from anabranch.dialect.torch_ops import check_stream_id
 # AOTAutograd insert waits of its own, which are not complete; this one it only carries along.
 STREAM_KEY = "anabranch.stream"
 
+# Where a context begins and ends in Dynamo's graph. Capture takes both out again.
+_LIBRARY = torch.library.Library("anabranch", "FRAGMENT")
+_LIBRARY.define("enter_stream(int id) -> ()")
+_LIBRARY.define("exit_stream() -> ()")
+_LIBRARY.impl("enter_stream", lambda id: None, "CompositeExplicitAutograd")
+_LIBRARY.impl("exit_stream", lambda: None, "CompositeExplicitAutograd")
+ENTER = torch.ops.anabranch.enter_stream.default
+EXIT = torch.ops.anabranch.exit_stream.default
+for _op in (ENTER, EXIT):
+    torch.fx.node.has_side_effect(_op)
+
 _POOL: dict[tuple[int, int], torch.cuda.Stream] = {}
 _NESTING = threading.local()
 
 
-def stream(id: int):
+class stream:  # noqa: N801  (a context like torch.cuda.stream)
     """A context in which ops run on stream ``id``; 0 is the caller's current stream. Contexts nest, the innermost counts.
 
     Compiled, only the data flow orders streams. In eager on CUDA a side stream waits on entry for the stream around it, and
     that one waits for the side stream on exit, so that eager is always right; without CUDA it does nothing in eager.
     Raises ``UnknownStream`` where ``id`` is no non-negative int.
     """
-    check_stream_id("stream", "id", id)
-    if torch.compiler.is_compiling():
-        return torch.fx.traceback.annotate({STREAM_KEY: id})
-    return _eager(id)
 
+    def __init__(self, id: int):
+        check_stream_id("stream", "id", id)
+        self.id = id
+        self._around = None
 
-@contextmanager
-def _eager(id: int) -> Iterator[None]:
-    if not torch.cuda.is_available():
-        yield
-        return
-    around = torch.cuda.current_stream()
-    # Inside other contexts, 0 still means the stream that was current around the outermost.
-    caller = getattr(_NESTING, "caller", None)
-    inside = (caller or around) if id == 0 else _pool_stream(around.device, id)
-    _NESTING.caller = caller or around
-    inside.wait_stream(around)
-    try:
-        with torch.cuda.stream(inside):
-            yield
-    finally:
-        around.wait_stream(inside)
-        _NESTING.caller = caller
+    def __enter__(self) -> None:
+        if torch.compiler.is_compiling():
+            torch.ops.anabranch.enter_stream(self.id)
+        else:
+            self._enter_eager()
+
+    def __exit__(self, *exception: object) -> None:
+        if torch.compiler.is_compiling():
+            torch.ops.anabranch.exit_stream()
+        else:
+            self._exit_eager()
+
+    def _enter_eager(self) -> None:
+        if not torch.cuda.is_available():
+            return
+        self._around = torch.cuda.current_stream()
+        # Inside other contexts, 0 still means the stream that was current around the outermost.
+        self._caller = getattr(_NESTING, "caller", None)
+        _NESTING.caller = self._caller or self._around
+        self._inside = _NESTING.caller if self.id == 0 else _pool_stream(self._around.device, self.id)
+        self._inside.wait_stream(self._around)
+        torch.cuda.set_stream(self._inside)
+
+    def _exit_eager(self) -> None:
+        if self._around is None:
+            return
+        _NESTING.caller = self._caller
+        torch.cuda.set_stream(self._around)
+        self._around.wait_stream(self._inside)
 
 
 def _pool_stream(device: torch.device, id: int) -> torch.cuda.Stream:

@@ -22,10 +22,10 @@ def operations(function: ir.OpView) -> list[ir.Operation]:
 
 
 def is_schedule(function: ir.OpView) -> bool:
-    """Whether ``function`` is in schedule form: it holds work, or takes and gives memrefs."""
+    """Whether ``function`` is in schedule form: it holds work, or takes and gives only memrefs, or nothing."""
     ops = operations(function)
     values = [*block_of(function).arguments, *ops[-1].operands]
-    return any(op.name in ON_STREAM for op in ops) or bool(values) and all(str(x.type).startswith("memref") for x in values)
+    return any(op.name in ON_STREAM for op in ops) or all(str(x.type).startswith("memref") for x in values)
 
 
 def stream_of(op: ir.Operation) -> int:
