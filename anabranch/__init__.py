@@ -1,7 +1,7 @@
 """Anabranch: fork/join streams for PyTorch, and a compiler from them to per-stream Triton kernels with event waits.
 
-    y = torch.compile(model, backend="anabranch")(x)
-    print(anabranch.last_report())
+y = torch.compile(model, backend="anabranch")(x)
+print(anabranch.last_report())
 """
 
 from typing import TYPE_CHECKING, Any

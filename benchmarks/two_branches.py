@@ -1,6 +1,6 @@
 """Two long branches on two streams: eager, Inductor and anabranch, and how long kernels of both streams overlap.
 
-    python benchmarks/two_branches.py [--out FOLDER]
+python benchmarks/two_branches.py [--out FOLDER]
 """
 
 import argparse
@@ -25,7 +25,9 @@ def two_branches(x, v, w):
 
 def overlap_us(call, path: Path) -> tuple[float, dict[int, float]]:
     """Microseconds during which kernels of two streams ran at once in one call, and the busy time of each stream."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA, torch.profiler.ProfilerActivity.CPU]) as trace:
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CUDA, torch.profiler.ProfilerActivity.CPU]
+    ) as trace:
         for _ in range(3):
             call()
         torch.cuda.synchronize()
@@ -37,9 +39,7 @@ def overlap_us(call, path: Path) -> tuple[float, dict[int, float]]:
     streams = sorted(busy, key=busy.get)[-2:]
     if len(streams) < 2:
         return 0.0, busy
-    overlap = sum(
-        max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in kernels[streams[0]] for b in kernels[streams[1]]
-    )
+    overlap = sum(max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in kernels[streams[0]] for b in kernels[streams[1]])
     return overlap / 3, busy
 
 
@@ -75,7 +75,13 @@ def main() -> None:
         overlap, busy = overlap_us(lambda: compiled["anabranch"](x, v, w), options.out / "trace.json")
     figures["overlap"] = {"us_per_call": overlap, "busy_us_by_stream": busy}
     print(f"kernels of two streams ran at once for {overlap:.1f} us of a call; busy by stream: {busy}")
-    save("two-branches", "benchmarks/two_branches.py", figures, "one call at a time, host and GPU idle before each", options.out)
+    save(
+        "two-branches",
+        "benchmarks/two_branches.py",
+        figures,
+        "one call at a time, host and GPU idle before each",
+        options.out,
+    )
 
 
 if __name__ == "__main__":

@@ -145,7 +145,10 @@ class _UserStreams:
         if device not in self._devices:
             known = sorted(str(d) for d in self._devices if d.type == device.type) or sorted(map(str, self._devices))
             raise WrongDevice(
-                stream_device=device, devices=", ".join(known) or "no device", example=known[0] if known else "", where=place(node)
+                stream_device=device,
+                devices=", ".join(known) or "no device",
+                example=known[0] if known else "",
+                where=place(node),
             )
 
 

@@ -61,7 +61,9 @@ class Op(ir.OpView):
             setattr(cls, key, property(lambda self, key=key: self._operand_field(key)))
         for i, (key, kind) in enumerate(cls._results.items()):
             several = kind is Results
-            setattr(cls, key, property(lambda self, i=i, several=several: list(self.results)[i:] if several else self.results[i]))
+            setattr(
+                cls, key, property(lambda self, i=i, several=several: list(self.results)[i:] if several else self.results[i])
+            )
         for key in cls._attributes:
             setattr(cls, key, property(lambda self, key=key: self.attributes[key]))
         for i, key in enumerate(cls._bodies):
@@ -128,7 +130,9 @@ class Op(ir.OpView):
                 return self.fail(f"has '{key}' = {operation.attributes[key]}, which is no {kind.__name__}")
         if self._segment_sizes(operation) is None:
             sizes = f", counted by '{_SEGMENTS}'" if self._has_segments else ""
-            return self.fail(f"takes {', '.join(self._operands) or 'nothing'}{sizes}, but has {len(operation.operands)} operands")
+            return self.fail(
+                f"takes {', '.join(self._operands) or 'nothing'}{sizes}, but has {len(operation.operands)} operands"
+            )
         single = sum(kind is Result for kind in self._results.values())
         count = len(operation.results)
         if count < single or (count > single and single == len(self._results)):

@@ -43,7 +43,10 @@ class UnknownStream(AnabranchError):
 class SameStream(AnabranchError):
     """A fork or join with only one side."""
 
-    message = "{call} crosses from one stream to another, but source and target are both {stream}: leave it out, or name two streams"
+    message = (
+        "{call} crosses from one stream to another, but source and target are both {stream}: leave it out, or name two "
+        "streams"
+    )
 
 
 class StreamMix(AnabranchError):
@@ -86,8 +89,8 @@ class UnsupportedSync(AnabranchError):
     """A wait of the host inside a compiled program."""
 
     message = (
-        "{call} makes the host wait inside the compiled function, which would stop all streams: move it out of the function; "
-        "results are ready on the current stream when the call returns, so no wait is needed between ops"
+        "{call} makes the host wait inside the compiled function, which would stop all streams: move it out of the "
+        "function; results are ready on the current stream when the call returns, so no wait is needed between ops"
     )
 
 

@@ -56,7 +56,7 @@ class _Streams:
     def run(self) -> None:
         for node in list(self._graph.nodes):
             if node.op == "output":
-                node.args = torch.fx.map_arg(node.args, lambda x: self._on(x, 0, node))
+                self._bring_operands(node, 0)
             elif node.target in (FORK, JOIN):
                 self._visit_boundary(node)
             elif node.op == "call_function":
@@ -94,8 +94,11 @@ class _Streams:
         else:
             return
         self._where[node] = where
-        node.args = torch.fx.map_arg(node.args, lambda x: self._on(x, where.stream, node))
-        node.kwargs = torch.fx.map_arg(node.kwargs, lambda x: self._on(x, where.stream, node))
+        self._bring_operands(node, where.stream)
+
+    def _bring_operands(self, node: Node, stream: int) -> None:
+        node.args = torch.fx.map_arg(node.args, lambda x: self._on(x, stream, node))
+        node.kwargs = torch.fx.map_arg(node.kwargs, lambda x: self._on(x, stream, node))
 
     def _on(self, value: Node, stream: int, user: Node) -> Node:
         """``value`` on ``stream``, through a boundary before its first ``user`` there."""

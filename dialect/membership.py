@@ -185,7 +185,9 @@ def _explain(membership: Membership, conflict: Conflict) -> str:
     this = f"'{op.operation.name}' op"
     on_stream = f"{name} on stream {stream} ({membership.why(value)})"
     if op.operation.name == "func.return":
-        return f"{this} returns {on_stream}, but results are on stream 0: write {_edge(name, stream, 0)} and return its result"
+        return (
+            f"{this} returns {on_stream}, but results are on stream 0: write {_edge(name, stream, 0)} and return its result"
+        )
     if other is None:
         return (
             f"{this} takes {name} from stream {wanted}, but {name} is on stream {stream} ({membership.why(value)}): "

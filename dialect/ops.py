@@ -128,7 +128,9 @@ class RegionOp(Op, name="region"):
         for op in block.operations:
             for operand in op.operation.operands:
                 if (operand.owner if isinstance(operand, ir.BlockArgument) else operand.owner.operation.block) != block:
-                    return self.fail(f"is isolated: '{op.operation.name}' in its body uses {operand.get_name()} from outside")
+                    return self.fail(
+                        f"is isolated: '{op.operation.name}' in its body uses {operand.get_name()} from outside"
+                    )
         return _verify_streams(self, self.stream.value)
 
 

@@ -37,7 +37,9 @@ def _raise(call: ir.Operation) -> None:
     name = call.attributes["name"].value
     arguments = [defining_op(x) for x in call.operands]
     if len(arguments) != 3 or not _is(arguments[0], "torch.prim.ListConstruct"):
-        call.location.emit_error(f"'{name}' takes a list of tensors made by 'torch.prim.ListConstruct', then source and target")
+        call.location.emit_error(
+            f"'{name}' takes a list of tensors made by 'torch.prim.ListConstruct', then source and target"
+        )
         return
     if not all(_is(x, "torch.constant.int") for x in arguments[1:]):
         call.location.emit_error(f"'{name}' takes streams that are known when compiling: write each as 'torch.constant.int'")
@@ -45,7 +47,9 @@ def _raise(call: ir.Operation) -> None:
     users = [use.owner for use in call.results[0].uses]
     if not all(_is(user, "torch.prim.ListUnpack") for user in users):
         other = next(user for user in users if not _is(user, "torch.prim.ListUnpack"))
-        call.location.emit_error(f"'{name}' gives tensors, but '{other.operation.name}' uses them as a list: unpack it first")
+        call.location.emit_error(
+            f"'{name}' gives tensors, but '{other.operation.name}' uses them as a list: unpack it first"
+        )
         return
     tensors = list(arguments[0].operation.operands)
     source, target = (x.operation.attributes["value"] for x in arguments[1:])

@@ -17,13 +17,13 @@ _CURRENT_STREAM_INDEX: int | None = getattr(graph_bytecode_inputs, "CURRENT_STRE
 
 
 def dynamo_object(index: int) -> Any | None:
-    """The stream or event that Dynamo's graph calls ``index``, while that graph is compiled or called; None if it is gone."""
+    """The stream or event that Dynamo's graph calls ``index``, while it is compiled or called; None if it is gone."""
     reference = graph_bytecode_inputs.index_to_external_object_weakref.get(index)
     return None if reference is None else reference()
 
 
 def is_current_stream(index: int) -> bool:
-    """Whether ``index`` means the stream that is current at each call. Torch 2.11 has no number for it: handles are compared."""
+    """Whether ``index`` means the stream that is current at each call. Torch 2.11 has no number for it: handles tell."""
     if index == _CURRENT_STREAM_INDEX:
         return True
     stream = dynamo_object(index)

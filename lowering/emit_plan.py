@@ -102,7 +102,9 @@ class _Call:
         results = [self._name(x, "v") for x in op.results]
         operands = [self._names[x] for x in op.operands]
         call = f"{_op(op)}({_fill(ir.StringAttr(op.attributes['arguments']).value, operands)})"
-        returns_list = len(results) > 1 or "[]" in str(overload(ir.StringAttr(op.attributes["callee"]).value)._schema.returns[0])
+        returns_list = len(results) > 1 or "[]" in str(
+            overload(ir.StringAttr(op.attributes["callee"]).value)._schema.returns[0]
+        )
         return f"{_tuple(results, bare=True) if returns_list else results[0]} = {call}"
 
     def _launch(self, op: ir.Operation) -> str:

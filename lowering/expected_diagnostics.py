@@ -22,11 +22,7 @@ class Expectation:
     written_at: int
 
     def accepts(self, diagnostic: Diagnostic) -> bool:
-        return (
-            self.severity == diagnostic.severity
-            and self.line in (0, diagnostic.line)
-            and self.text in diagnostic.message
-        )
+        return self.severity == diagnostic.severity and self.line in (0, diagnostic.line) and self.text in diagnostic.message
 
 
 def parse_expectations(lines: list[str], first_line: int = 1) -> list[Expectation]:
@@ -65,5 +61,7 @@ def check_expectations(expectations: list[Expectation], diagnostics: list[Diagno
             unmatched.remove(match)
         elif diagnostic.severity in ("error", "warning"):
             problems.append(f"unexpected {diagnostic}")
-    problems += [f"{file}:{e.written_at}: expected {e.severity} '{e.text}' on line {e.line} was not produced" for e in unmatched]
+    problems += [
+        f"{file}:{e.written_at}: expected {e.severity} '{e.text}' on line {e.line} was not produced" for e in unmatched
+    ]
     return problems

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from anabranch.lowering.aten_call import out_overload, overload
 from anabranch.dialect.layout import Layout
+from anabranch.lowering.aten_call import out_overload, overload
 
 _COPIES = ("aten._to_copy.default", "aten.clone.default")
 

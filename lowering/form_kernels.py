@@ -21,13 +21,13 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch_mlir import ir
 
+from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.dialect.membership import defining_op, has_stream, is_constant, is_list_of_tensors, is_unpacking
 from anabranch.dialect.ops import functions
 from anabranch.lowering.aten_call import AtenCall, UnknownOp, aten_call
 from anabranch.lowering.clusters import Node, cluster
 from anabranch.lowering.kernel_functions import Kernels
 from anabranch.lowering.kernel_ops import is_fusible, row_of
-from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.lowering.lower_kernels import KERNEL_ATTR
 
 

@@ -2,10 +2,10 @@
 
 from torch_mlir import ir
 
+from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.dialect.membership import defining_op
 from anabranch.lowering.diagnostics import collect
 from anabranch.lowering.emit_triton import Unsupported, emit_kernel
-from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.lowering.lower_kernels import KERNEL_ATTR, OPS_ATTR, lower_function
 
 
@@ -46,7 +46,11 @@ class Kernels:
 
 
 def _outline(
-    module: ir.Module, ops: list[ir.Operation], inputs: list[ir.Value], outputs: list[ir.Value], layouts: dict[ir.Value, Layout]
+    module: ir.Module,
+    ops: list[ir.Operation],
+    inputs: list[ir.Value],
+    outputs: list[ir.Value],
+    layouts: dict[ir.Value, Layout],
 ) -> ir.Operation:
     """A private function in ``module`` that holds copies of ``ops`` and of the constants they use."""
     named = lambda values: ir.ArrayAttr.get(  # noqa: E731

@@ -1,4 +1,4 @@
-"""Brings forks and joins to strict normal form: one boundary for each value and stream that uses it, from its producer's stream.
+"""Brings forks and joins to strict normal form: one boundary for each value and stream that uses it.
 
 Before, with a parameter %w that the user did not fork and a detour through stream 1:
 

@@ -16,8 +16,8 @@ after::
     }
 
 Requires: kernel functions carry ``anabranch.kernel``; each op in them is one that ``kernel_ops.is_fusible`` accepts.
-Guarantees: names, argument order and the attributes ``anabranch.layout`` and ``anabranch.ops`` stay; no other function is touched; a kernel
-that is already on builtin tensors stays as it is.
+Guarantees: names, argument order and the attributes ``anabranch.layout`` and ``anabranch.ops`` stay; no other function is
+touched; a kernel that is already on builtin tensors stays as it is.
 Refuses: a kernel with an op that torch-mlir cannot lower, by torch-mlir's own error at that op.
 """
 

@@ -41,7 +41,9 @@ def _parser(show_help: bool) -> argparse.ArgumentParser:
         action="store_true",
         help="check the diagnostics against 'expected-error@+1 {{...}}' comments and print no IR",
     )
-    parser.add_argument("--mlir-print-ir-after-all", action="store_true", help="print the IR to standard error after each pass")
+    parser.add_argument(
+        "--mlir-print-ir-after-all", action="store_true", help="print the IR to standard error after each pass"
+    )
     passes = parser.add_argument_group("passes of anabranch, run in the order given")
     for name in PASSES:
         text = summary(name).replace("%", "%%") if show_help else None

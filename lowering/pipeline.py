@@ -6,18 +6,20 @@ from typing import Any
 import torch
 from torch_mlir import ir
 
+from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.dialect.ops import functions
 from anabranch.lowering.emit_plan import emit_plan
 from anabranch.lowering.emit_triton import emit_kernel
 from anabranch.lowering.facts import count, facts_of
-from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.lowering.lower_kernels import KERNEL_ATTR
 from anabranch.lowering.passes import PASSES, run_pipeline
 
 PIPELINE = f"builtin.module({','.join(PASSES)})"
 
 
-def compile_module(module: ir.Module, dump: Callable[[str, str], None] = lambda name, text: None) -> tuple[str, dict[str, Any]]:
+def compile_module(
+    module: ir.Module, dump: Callable[[str, str], None] = lambda name, text: None
+) -> tuple[str, dict[str, Any]]:
     """The plan of a module in value form, as Python text, and its facts; ``module`` is rewritten on the way.
 
     ``dump`` gets the name and the text of each stage. Raises ``PassFailed`` where a pass refuses the program.

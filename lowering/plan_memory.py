@@ -48,7 +48,9 @@ def _plan(function: ir.OpView) -> None:
             touched[memory].append(op)
     i64 = ir.IntegerType.get_signless(64, function.operation.context)
     placed: dict[str, list[tuple[int, int, list[ir.Operation]]]] = defaultdict(list)
-    buffers = [x for x in touched if not isinstance(x, ir.BlockArgument) and x.owner.operation.attributes["space"].value == "arena"]
+    buffers = [
+        x for x in touched if not isinstance(x, ir.BlockArgument) and x.owner.operation.attributes["space"].value == "arena"
+    ]
     for buffer in buffers:
         alloc = buffer.owner.operation
         size, first = aligned(alloc.attributes["bytes"].value), touched[buffer][0]

@@ -21,9 +21,9 @@ may have put work and may put more, are before the call and after it. ``elide-wa
 
 from torch_mlir import ir
 
+from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.dialect.ops import EventType, functions, stream_table
 from anabranch.lowering.extern_convention import Convention, convention
-from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.lowering.lower_kernels import KERNEL_ATTR, OPS_ATTR
 from anabranch.lowering.plan_memory import aligned
 from anabranch.lowering.schedule_form import is_schedule
@@ -83,7 +83,10 @@ class _Scheduler:
             del self._function.attributes["res_attrs"]
 
     def _enter(self) -> ir.Value | None:
-        """Puts the call after what the caller did before, on streams of its own, too; returns the event of that, for side streams to wait for."""
+        """Puts the call after what the caller did before, on streams of its own, too.
+
+        Returns the event that side streams wait for.
+        """
         for stream in self._callers_streams:
             self._wait(0, self._record(stream))
         return self._record(0) if any(stream != 0 for stream in self._last) else None
@@ -126,11 +129,14 @@ class _Scheduler:
         return [self._value(x, values) for x in self._graph.returned]
 
     def _leave(self) -> None:
-        """Puts what the caller does next after all work, on its own streams, too; side streams after the last use of their memory."""
+        """Puts what the caller does next after all work, on its own streams, too.
+
+        And what a side stream does next after the last use of memory that came from it.
+        """
         self._wait_for([unit for stream, unit in self._last.items() if stream != 0], 0)
         users = {(memory(x), unit.stream) for unit in self._order for x in unit.inputs}
         users |= {(x, 0) for x in self._returned}
-        late = {x[0].stream for x, stream in users if x in self._foreign and x[0].stream != stream}
+        late = {x[0].stream for x, stream in users if x in self._foreign and x[0].stream not in (0, stream)}
         late.update(self._callers_streams)
         if late:
             end = self._record(0)
@@ -144,12 +150,14 @@ class _Scheduler:
             types = [layout.memref() for layout in view.layouts]
             attributes = {name: view.op.attributes[name] for name in ("callee", "arguments", "layouts")}
             operands = [self._value(x, values) for x in view.inputs]
-            op = ir.Operation.create("anabranch.view", results=types, operands=operands, attributes=attributes, loc=view.op.location)
+            op = ir.Operation.create(
+                "anabranch.view", results=types, operands=operands, attributes=attributes, loc=view.op.location
+            )
             values.update(((view, i), x) for i, x in enumerate(op.results))
         return values[source]
 
     def _alloc(self, unit: Unit, i: int, space: str) -> ir.Value:
-        """Memory for result ``i`` of ``unit``: of its own where the caller gets it, else in bytes that no other buffer has."""
+        """Memory for result ``i`` of ``unit``: of its own where the caller gets it, else bytes that no other buffer has."""
         layout = unit.layouts[i]
         if space == "arena" and (unit, i) in self._returned:
             space = "output"
@@ -181,7 +189,9 @@ class _Scheduler:
         }
         self._work("call_extern", op, inputs, outputs, attributes, stream)
 
-    def _work(self, name: str, op: ir.Operation, inputs: list[ir.Value], outputs: list[ir.Value], attributes: dict, stream: int):
+    def _work(
+        self, name: str, op: ir.Operation, inputs: list[ir.Value], outputs: list[ir.Value], attributes: dict, stream: int
+    ):
         segments = ir.DenseI32ArrayAttr.get([len(inputs), len(outputs)])
         ir.Operation.create(
             f"anabranch.{name}",

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from anabranch.dialect.layout import Layout
 from anabranch.lowering import triton_expr
 from anabranch.lowering.kernel_axes import Access, Axis, Blocks, axis_definitions
-from anabranch.dialect.layout import Layout
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,9 @@ class _Proof:
         kept = {root(x) for x in end.operands}
         foreign = [x for x in self._memory if _space(x) == "foreign" and x not in kept]
         home = {x: next((stream_of(a.op) for a in self._accesses[x] if a.writes and a.op.name in WORK), 0) for x in foreign}
-        self._point(0, end, "the return to stream 0", list(kept), [x for x in self._memory if x not in home and x not in kept])
+        self._point(
+            0, end, "the return to stream 0", list(kept), [x for x in self._memory if x not in home and x not in kept]
+        )
         for memory, stream in home.items():
             self._point(stream, end, f"its return to the memory of stream {stream}", [], [memory])
         if self._is_written():
@@ -118,7 +120,7 @@ class _Proof:
         return pairs
 
     def _check(self, a: ir.Value, b: ir.Value) -> int:
-        """The number of conflicting pairs of accesses to ``a`` and ``b``, all ordered or an error emitted for each that is not."""
+        """The number of conflicting pairs of accesses to ``a`` and ``b``; emits an error for each that is not ordered."""
         count = 0
         for x in self._accesses[a]:
             for y in self._accesses[b]:

@@ -27,10 +27,14 @@ _GRAPHS = itertools.count()
 class UnsupportedDevices(AnabranchError):
     """A program on devices that one plan cannot run on."""
 
-    message = "the program's tensors are on {devices}: a compiled function works on one CUDA device and the CPU, or the CPU alone"
+    message = (
+        "the program's tensors are on {devices}: a compiled function works on one CUDA device and the CPU, or the CPU alone"
+    )
 
 
-def anabranch(graph: GraphModule, inputs: Sequence[Any], *, options: dict[str, Any] | None = None, mode: None = None) -> Callable:
+def anabranch(
+    graph: GraphModule, inputs: Sequence[Any], *, options: dict[str, Any] | None = None, mode: None = None
+) -> Callable:
     """Compiles Dynamo's ``graph``; ``options`` are those of ``runtime.options.Options``.
 
     Work of stream 0 runs on the stream that is current at each call, and when the call returns all side work is ordered

@@ -75,7 +75,9 @@ class CudaSession:
         """A tensor of its own for the caller."""
         return torch.empty_strided(shape, stride, dtype=dtype, device=device)
 
-    def launch(self, stream: torch.cuda.Stream, kernel, grid: tuple[int, ...], *tensors: torch.Tensor, **constants: int) -> None:
+    def launch(
+        self, stream: torch.cuda.Stream, kernel, grid: tuple[int, ...], *tensors: torch.Tensor, **constants: int
+    ) -> None:
         """Launches a Triton kernel.
 
         Triton looks for the right specialization at each launch, for tens of microseconds. Here shapes and dtypes are

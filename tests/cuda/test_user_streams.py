@@ -177,7 +177,9 @@ def test_a_stream_of_another_device_is_refused(x):
         with torch.cuda.stream(stream):
             return y.relu()
 
-    with pytest.raises(Exception, match=f"(?s){WrongDevice.__name__}.*a stream of cuda:0 is used, but the program's tensors are on cpu"):
+    with pytest.raises(
+        Exception, match=f"(?s){WrongDevice.__name__}.*a stream of cuda:0 is used, but the program's tensors are on cpu"
+    ):
         compiled(program)(cpu_only)
 
 

@@ -57,7 +57,9 @@ def test_an_unknown_stream_id(id):
 
 
 def test_a_fork_of_a_non_tensor():
-    with pytest.raises(NotATensor, match="fork_stream takes tensors only, but argument 1 is int: .* pass other values around"):
+    with pytest.raises(
+        NotATensor, match="fork_stream takes tensors only, but argument 1 is int: .* pass other values around"
+    ):
         fork_stream(X, 3)
     with pytest.raises(NotATensor, match="argument 0 is list"):
         fork_stream([X])
@@ -77,12 +79,16 @@ def test_a_crossing_with_one_side():
 
 def test_gradients():
     torch.compiler.reset()
-    with pytest.raises(Exception, match=r"TrainingNotSupported: .* 1 of the inputs and parameters require gradients.*no_grad"):
+    with pytest.raises(
+        Exception, match=r"TrainingNotSupported: .* 1 of the inputs and parameters require gradients.*no_grad"
+    ):
         torch.compile(lambda x: x.sin(), backend="anabranch")(torch.ones(4, requires_grad=True))
 
 
 def test_an_unknown_option():
-    with pytest.raises(UnknownOption, match="no option 'dumpdir': did you mean 'dump_dir'.; its options are dump_dir, seed, cache"):
+    with pytest.raises(
+        UnknownOption, match="no option 'dumpdir': did you mean 'dump_dir'.; its options are dump_dir, seed, cache"
+    ):
         anabranch.compile(lambda x: x, dumpdir="/tmp")
     with pytest.raises(WrongOption, match="option 'seed' of backend 'anabranch' is '3': write an int"):
         anabranch.compile(lambda x: x, seed="3")

@@ -47,9 +47,7 @@ CASES = {
     "unit dimensions": Case(lambda x, y: x * y, [_randn(1, 5, 1, 3), _randn(5, 1, 1)]),
     "many programs": Case(lambda x: x + 1, [_randn(3, 70001)]),
     # types
-    "bf16 chain": Case(
-        lambda x, y: torch.sigmoid(x) * y + 0.1, [_randn(4, 33, dtype=_bf16), _randn(4, 33, dtype=_bf16)]
-    ),
+    "bf16 chain": Case(lambda x, y: torch.sigmoid(x) * y + 0.1, [_randn(4, 33, dtype=_bf16), _randn(4, 33, dtype=_bf16)]),
     "casts": Case(lambda x: (x.to(_f16), x.to(_bf16), x.to(_f64), x.to(torch.int32)), [_randn(65) * 9]),
     "f64": Case(lambda x: torch.tanh(x) * 0.1, [_randn(65, dtype=_f64)]),
     "integers": Case(lambda x, y: (x * 3 - y, x // 4, x % 4, x & y), [_ints(50), _ints(50)]),

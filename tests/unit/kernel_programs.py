@@ -12,8 +12,8 @@ from torch_mlir import ir
 from torch_mlir.extras.fx_importer import FxImporter
 
 from anabranch.dialect import ops
-from anabranch.lowering.emit_triton import Kernel, emit_kernel
 from anabranch.dialect.layout import Layout
+from anabranch.lowering.emit_triton import Kernel, emit_kernel
 from anabranch.lowering.lower_kernels import lower_kernels
 
 _MODULES = itertools.count()

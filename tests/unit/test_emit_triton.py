@@ -1,9 +1,9 @@
 """Kernels emitted from linalg, run in Triton's interpreter, give what eager PyTorch gives."""
 
-import kernel_programs as programs
+from tests.unit import kernel_programs as programs
 import pytest
 import torch
-from kernel_cases import CASES
+from tests.unit.kernel_cases import CASES
 from torch_mlir import ir
 
 from anabranch.dialect import ops

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-import kernel_programs as programs
+from tests.unit import kernel_programs as programs
 import pytest
 import torch
 from hypothesis import given, settings

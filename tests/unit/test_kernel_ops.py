@@ -1,6 +1,6 @@
 """Every op that may go into a kernel is lowered as PyTorch computes it, infinities and nan included."""
 
-import kernel_programs as programs
+from tests.unit import kernel_programs as programs
 import pytest
 import torch
 

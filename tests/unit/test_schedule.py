@@ -75,7 +75,9 @@ def test_shared_bytes_are_never_in_use_twice(seed):
 def test_plans_reuse_memory():
     """That the bytes in use are fewer than the buffers' sum, else the test above says nothing."""
     module = run(kernel_form(0, streams=2, regions=12), "schedule", "elide-waits", "plan-memory")
-    buffers = [op for op in operations(main(module)) if op.name == "anabranch.alloc" and op.attributes["space"].value == "arena"]
+    buffers = [
+        op for op in operations(main(module)) if op.name == "anabranch.alloc" and op.attributes["space"].value == "arena"
+    ]
     arena = ir.DictAttr(main(module).operation.attributes["anabranch.arena"])
     assert ir.IntegerAttr(arena["cpu"]).value < 512 * len(buffers)
 

@@ -1,10 +1,10 @@
 """Kernels compile to sm_90 machine code, on a machine without a GPU too."""
 
-import kernel_programs as programs
+from tests.unit import kernel_programs as programs
 import pytest
 import torch
 import triton
-from kernel_cases import CASES
+from tests.unit.kernel_cases import CASES
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
