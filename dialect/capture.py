@@ -142,7 +142,7 @@ class _UserStreams:
         return self._ids[key]
 
     def _check_device(self, device: torch.device, node: Node) -> None:
-        if device not in self._devices:
+        if (device.type, device.index or 0) not in {(d.type, d.index or 0) for d in self._devices}:
             known = sorted(str(d) for d in self._devices if d.type == device.type) or sorted(map(str, self._devices))
             raise WrongDevice(
                 stream_device=device,

@@ -16,12 +16,6 @@ class AnabranchError(Exception):
         super().__init__(f"{text}\n  at {where}" if where else text)
 
 
-class InternalError(AnabranchError):
-    """A stage broke its own promise: a defect of the compiler, never of the program."""
-
-    message = "internal error in {stage}: {text}. This is a defect of anabranch; please report it with the dumped stages."
-
-
 class NotATensor(AnabranchError):
     """A fork or join of something else than tensors."""
 

@@ -62,6 +62,7 @@ def _fake(xs: list[Tensor], source: int, target: int) -> list[Tensor]:
 
 def _keep_streams(ctx, inputs, output) -> None:
     _, ctx.source, ctx.target = inputs
+    ctx.set_materialize_grads(False)
 
 
 def _adjoint(op):

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from torch_mlir import ir
 
-from anabranch.dialect.layout import ELEMENT_TYPES, Layout
+from anabranch.dialect.layout import Layout
 from anabranch.lowering import triton_expr
 from anabranch.lowering.kernel_axes import Access, choose_blocks, merge_axes
 from anabranch.lowering.kernel_ops import MAX_ROW
 from anabranch.lowering.loop_classes import LoopClasses, Unsupported, analyze, iterator_is_reduction, shape_of
+from anabranch.lowering.memref import ELEMENT_TYPES
 from anabranch.lowering.triton_reduce import Reduction, over_row, reduction
 from anabranch.lowering.triton_text import Block, Kernel, KernelText
 

@@ -113,11 +113,9 @@ def _runner(step: Step) -> Callable[[ir.Operation], None]:
 
 def _hint(name: str) -> str:
     if name in PASSES:
-        return (
-            " inside another pass: passes of anabranch run on a whole module, write it in 'builtin.module(...)'"
-        )
-    near = difflib.get_close_matches(name, [*PASSES, *_MLIR_PASSES])
-    return f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+        return " inside another pass: passes of anabranch run on a whole module, write it in 'builtin.module(...)'"
+    near = difflib.get_close_matches(name, [*PASSES, *_MLIR_PASSES], n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _run_step(module: ir.Operation, step: Step, run: Callable[[ir.Operation], None]) -> list[Diagnostic]:

@@ -25,6 +25,7 @@ from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.dialect.ops import EventType, functions, stream_table
 from anabranch.lowering.extern_convention import Convention, convention
 from anabranch.lowering.lower_kernels import KERNEL_ATTR, OPS_ATTR
+from anabranch.lowering.memref import memref
 from anabranch.lowering.plan_memory import aligned
 from anabranch.lowering.schedule_form import is_schedule
 from anabranch.lowering.units import Source, Unit, UnitGraph, issue_order, memory, producers, read_units
@@ -67,7 +68,7 @@ class _Scheduler:
         arguments = list(self._function.attributes["arg_attrs"]) if len(block.arguments) else []
         for argument, named in zip(block.arguments, arguments):
             self._values[argument] = argument
-            argument.set_type(Layout.parse(ir.StringAttr(named[LAYOUT_ATTR]).value).memref())
+            argument.set_type(memref(Layout.parse(ir.StringAttr(named[LAYOUT_ATTR]).value)))
         with ir.InsertionPoint(old[-1]), old[-1].location:
             start = self._enter()
             for unit in self._order:
@@ -147,7 +148,7 @@ class _Scheduler:
         """The memref of ``source``; a view is written when it is first asked for."""
         if source not in values:
             view = source[0]
-            types = [layout.memref() for layout in view.layouts]
+            types = [memref(layout) for layout in view.layouts]
             attributes = {name: view.op.attributes[name] for name in ("callee", "arguments", "layouts")}
             operands = [self._value(x, values) for x in view.inputs]
             op = ir.Operation.create(
@@ -173,7 +174,7 @@ class _Scheduler:
             "bytes": _i64(layout.nbytes),
             "device": ir.StringAttr.get(layout.device),
         }
-        return ir.Operation.create("anabranch.alloc", results=[layout.memref()], attributes=attributes).results[0]
+        return ir.Operation.create("anabranch.alloc", results=[memref(layout)], attributes=attributes).results[0]
 
     def _ops_of_kernel(self, callee: ir.FlatSymbolRefAttr) -> dict[str, ir.Attribute]:
         """What the kernel computes, for people who read the plan."""

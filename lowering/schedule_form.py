@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from anabranch.dialect.layout import LAYOUT_ATTR, Layout
+from anabranch.lowering.memref import layout_of_memref
 
 ARENA_ATTR = "anabranch.arena"
 WORK = ("anabranch.launch", "anabranch.call_extern")
@@ -64,7 +65,7 @@ def layout_of(value: ir.Value, function: ir.OpView) -> Layout:
     op = value.owner.operation
     if op.name == "anabranch.view":
         return Layout.parse(ir.StringAttr(op.attributes["layouts"][value.result_number]).value)
-    return Layout.from_memref(value.type, op.attributes["device"].value)
+    return layout_of_memref(value.type, op.attributes["device"].value)
 
 
 def describe(op: ir.Operation) -> str:

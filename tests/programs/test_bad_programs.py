@@ -6,6 +6,7 @@ import torch
 import anabranch
 from anabranch import fork_stream, join_stream
 from anabranch.dialect.errors import NotATensor, SameStream, UnknownStream
+from anabranch.runtime.backend import UnsupportedDevices
 from anabranch.runtime.options import UnknownOption, WrongOption
 from anabranch.runtime.report import NothingCompiled
 from tests.programs.harness import message
@@ -83,6 +84,12 @@ def test_gradients():
         Exception, match=r"TrainingNotSupported: .* 1 of the inputs and parameters require gradients.*no_grad"
     ):
         torch.compile(lambda x: x.sin(), backend="anabranch")(torch.ones(4, requires_grad=True))
+
+
+def test_a_device_that_is_neither_cuda_nor_the_cpu():
+    torch.compiler.reset()
+    with pytest.raises(Exception, match=f"{UnsupportedDevices.__name__}: the program's tensors are on meta: a compiled"):
+        torch.compile(lambda x: x.sin(), backend="anabranch")(torch.ones(4, device="meta"))
 
 
 def test_an_unknown_option():

@@ -1,13 +1,13 @@
 """Kernels emitted from linalg, run in Triton's interpreter, give what eager PyTorch gives."""
 
-from tests.unit import kernel_programs as programs
 import pytest
 import torch
-from tests.unit.kernel_cases import CASES
 from torch_mlir import ir
 
 from anabranch.dialect import ops
 from anabranch.lowering.emit_triton import Unsupported, emit_kernel
+from tests.unit import kernel_programs as programs
+from tests.unit.kernel_cases import CASES
 
 # The interpreter computes the lanes that a mask or a `where` discards, too.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton.runtime.interpreter")

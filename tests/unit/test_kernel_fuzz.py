@@ -3,11 +3,12 @@
 import tempfile
 from pathlib import Path
 
-from tests.unit import kernel_programs as programs
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.unit import kernel_programs as programs
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton.runtime.interpreter")
 

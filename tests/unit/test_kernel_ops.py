@@ -1,10 +1,10 @@
 """Every op that may go into a kernel is lowered as PyTorch computes it, infinities and nan included."""
 
-from tests.unit import kernel_programs as programs
 import pytest
 import torch
 
 from anabranch.lowering.kernel_ops import FUSIBLE, is_fusible, row_of
+from tests.unit import kernel_programs as programs
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton.runtime.interpreter")
 

@@ -1,12 +1,13 @@
 """Kernels compile to sm_90 machine code, on a machine without a GPU too."""
 
-from tests.unit import kernel_programs as programs
 import pytest
 import torch
 import triton
-from tests.unit.kernel_cases import CASES
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+
+from tests.unit import kernel_programs as programs
+from tests.unit.kernel_cases import CASES
 
 # Whether products and sums may be contracted is for whoever launches the kernel to say.
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")

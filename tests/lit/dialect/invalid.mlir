@@ -179,3 +179,12 @@ func.func @f(%a: memref<2xf32>) {
   "anabranch.wait_event"(%a) {stream = 0 : i64} : (memref<2xf32>) -> ()
   return
 }
+
+// -----
+
+// Tests that what a record gives is an event.
+func.func @f() {
+  // expected-error@+1 {{'anabranch.record_event' op has an event of type i64: it is a !anabranch.event}}
+  %e = "anabranch.record_event"() {stream = 0 : i64} : () -> i64
+  return
+}

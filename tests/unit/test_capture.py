@@ -1,0 +1,233 @@
+"""How streams and their synchronizations leave Dynamo's graph, and come back as ops of the explicit graph.
+
+Without CUDA there are no user streams to trace: Dynamo's graphs of such programs are built here by hand, as torch 2.13 and
+2.11 write them; ``tests/cuda`` traces real ones.
+"""
+
+import operator
+
+import pytest
+import torch
+from torch.fx import Graph, GraphModule
+
+import anabranch
+from anabranch.dialect import torch_compat
+from anabranch.dialect.capture import capture
+from anabranch.dialect.errors import MixedContexts, UnsupportedOp, UnsupportedSync, WrongDevice
+from anabranch.dialect.explicit import make_explicit
+from anabranch.dialect.flatten import flatten
+from anabranch.dialect.import_fx import import_graph
+from anabranch.dialect.stream_context import STREAM_KEY
+from anabranch.dialect.torch_ops import FORK, JOIN
+
+X = torch.ones(4)
+# Numbers that stand for objects in Dynamo's graph.
+CURRENT, S, T, SAME_AS_S, EVENT = range(5)
+
+
+class Stream(torch.Stream):
+    """A stream that a CPU build can make, with a handle of our choice."""
+
+    def __new__(cls, handle: int, device: str = "cpu"):
+        return torch.Stream.__new__(cls, stream_id=handle, device_index=0, device_type=0)
+
+
+@pytest.fixture
+def objects(monkeypatch):
+    """Makes the numbers above known, as Dynamo does while it compiles."""
+    s, t = Stream(7), Stream(8)
+    known = {CURRENT: Stream(0), S: s, T: t, SAME_AS_S: Stream(7), EVENT: torch.Event("cpu")}
+    monkeypatch.setattr(torch_compat, "dynamo_object", known.get)
+    monkeypatch.setattr(torch_compat, "is_current_stream", lambda number: number == CURRENT)
+    return known
+
+
+def graph_of(*steps) -> GraphModule:
+    """Dynamo's graph of ``steps``: (op, stream's number or None) on the value before, or the arguments of a streams op."""
+    graph = Graph()
+    value = graph.placeholder("x")
+    value.meta["example_value"] = X
+    for step in steps:
+        if callable(step[0]):
+            value = graph.call_function(step[0], (value,))
+            value.meta["example_value"] = X
+            if step[1] is not None:
+                value.meta["custom"] = {"stream": step[1]}
+        else:
+            graph.call_function(getattr(torch.ops.streams, step[0]).default, step[1:])
+    graph.output((value,))
+    return GraphModule({}, graph)
+
+
+def keys(captured) -> list[int | None]:
+    return [(n.meta.get("custom") or {}).get(STREAM_KEY) for n in captured.graph.graph.nodes if n.op == "call_function"]
+
+
+def test_contexts_become_ids_and_synchronizations_go(objects):
+    captured = capture(
+        graph_of(
+            ("wait_stream", S, CURRENT), (torch.sin, S), (torch.cos, T), (torch.exp, None), ("wait_stream", CURRENT, S)
+        ),
+        [X],
+    )
+    assert captured.streams == {0: "current", 1: "user", 2: "user"}
+    assert captured.user_streams == {1: S, 2: T}
+    assert keys(captured) == [1, 2, None]
+
+
+def test_two_objects_with_one_handle_are_one_stream(objects):
+    captured = capture(graph_of((torch.sin, S), (torch.cos, SAME_AS_S), (torch.exp, CURRENT)), [X])
+    assert keys(captured) == [1, 1, 0]
+    assert captured.streams == {0: "current", 1: "user"}
+
+
+def test_a_stream_that_is_only_waited_for_is_ordered_with_the_call(objects):
+    captured = capture(graph_of(("wait_stream", CURRENT, T), (torch.sin, None)), [X])
+    assert captured.user_streams == {1: T}
+
+
+def test_events_are_kept_at_the_ends_of_the_call(objects):
+    waits = capture(graph_of(("wait_event", EVENT, CURRENT), (torch.sin, None), ("record_event", EVENT, CURRENT)), [X])
+    assert (waits.entry_events, waits.exit_events) == ([EVENT], [EVENT])
+    own = capture(
+        graph_of((torch.sin, S), ("record_event", EVENT, S), ("wait_event", EVENT, CURRENT), (torch.cos, None)), [X]
+    )
+    assert (own.entry_events, own.exit_events) == ([], [EVENT])
+
+
+def test_methods_of_streams_as_torch_2_11_writes_them(objects):
+    graph = Graph()
+    x = graph.placeholder("x")
+    x.meta["example_value"] = X
+    lookup = lambda number: graph.call_function(torch._dynamo.graph_bytecode_inputs.get_external_object_by_index, (number,))  # noqa: E731
+    s, t, event = lookup(S), lookup(T), lookup(EVENT)
+    graph.call_method("wait_stream", (s, t))
+    y = graph.call_function(torch.sin, (x,))
+    y.meta |= {"custom": {"stream": S}, "example_value": X}
+    graph.call_method("record_event", (s, event))
+    graph.call_method("wait_event", (t, event))
+    graph.output((y,))
+    captured = capture(GraphModule({}, graph), [X])
+    assert [n.op for n in captured.graph.graph.nodes] == ["placeholder", "call_function", "output"]
+    assert (captured.entry_events, captured.exit_events) == ([], [EVENT])
+    assert keys(captured) == [1]
+
+
+def test_user_streams_get_ids_behind_the_pools(objects):
+    gm = graph_of((torch.sin, None), (torch.cos, S))
+    next(n for n in gm.graph.nodes if n.target is torch.sin).meta["custom"] = {STREAM_KEY: 3}
+    captured = capture(gm, [X])
+    assert captured.streams == {0: "current", 3: "pool", 4: "user"}
+
+
+def test_a_host_wait_is_refused(objects):
+    name = "synchronize_stream" if hasattr(torch.ops.streams, "synchronize_stream") else "synchronize_event"
+    with pytest.raises(UnsupportedSync, match=f"{name} makes the host wait inside the compiled function"):
+        capture(graph_of((torch.sin, S), (name, S)), [X])
+
+
+def test_a_stream_of_another_device_is_refused(objects):
+    with pytest.raises(
+        WrongDevice, match=r"a stream of cpu:0 is used, but the program's tensors are on meta: use a stream of"
+    ):
+        gm = graph_of((torch.sin, S))
+        for node in gm.graph.nodes:
+            node.meta.pop("example_value", None)
+        capture(gm, [torch.ones(4, device="meta")])
+
+
+def test_both_kinds_of_context_around_one_op_are_refused(objects):
+    gm = graph_of((torch.sin, S))
+    next(n for n in gm.graph.nodes if n.target is torch.sin).meta["custom"] = {"stream": S, STREAM_KEY: 1}
+    with pytest.raises(MixedContexts, match="use one kind of context in a function"):
+        capture(gm, [X])
+
+
+def functional(program, *inputs) -> GraphModule:
+    """The functional graph that AOTAutograd makes of ``program``, not yet explicit."""
+    graphs = []
+
+    def backend(gm, example_inputs):
+        captured = capture(gm, example_inputs)
+
+        def keep(aot, _):
+            graphs.append(aot)
+            return aot.forward
+
+        return torch_compat.inference_backend(keep)(captured.graph, example_inputs)
+
+    torch.compiler.reset()
+    with torch.no_grad():
+        torch.compile(program, backend=backend, fullgraph=True)(*inputs)
+    return graphs[0]
+
+
+def boundaries(gm: GraphModule) -> list[tuple]:
+    return [
+        (n.target, n.args[1], n.args[2], [x.name for x in n.args[0]]) for n in gm.graph.nodes if n.target in (FORK, JOIN)
+    ]
+
+
+def test_contexts_become_forks_and_joins():
+    def program(x, w):
+        with anabranch.stream(1):
+            h = x @ w
+            with anabranch.stream(2):
+                g = h.sin()
+            k = g + h
+        return k + x
+
+    gm = make_explicit(functional(program, torch.ones(2, 2), torch.ones(2, 2)))
+    assert boundaries(gm) == [
+        (FORK, 0, 1, ["arg0_1"]),
+        (FORK, 0, 1, ["arg1_1"]),
+        (FORK, 1, 2, ["mm"]),
+        (FORK, 2, 1, ["sin"]),
+        (JOIN, 1, 0, ["add"]),
+    ]
+
+
+def test_a_value_crosses_once_for_all_its_users():
+    def program(x):
+        with anabranch.stream(1):
+            return x.sin() + x.cos() + x
+
+    assert boundaries(make_explicit(functional(program, X)))[0] == (FORK, 0, 1, ["arg0_1"])
+    assert len(boundaries(make_explicit(functional(program, X)))) == 2
+
+
+def test_ops_of_a_composite_op_all_get_the_contexts_stream():
+    def program(x):
+        with anabranch.stream(1):
+            h = torch.nn.functional.layer_norm(x, (4,)) + torch.nn.functional.mse_loss(x, x * 2)
+        return h
+
+    gm = functional(program, X)
+    calls = [n for n in gm.graph.nodes if n.op == "call_function" and n.target is not operator.getitem]
+    assert {n.meta["custom"][STREAM_KEY] for n in calls} == {1}
+
+
+def test_the_import_says_streams_and_layouts():
+    def program(x):
+        with anabranch.stream(1):
+            h = x.t().sin()
+        return h, None, 2
+
+    gm = make_explicit(functional(program, torch.ones(2, 3)))
+    signature = flatten(gm)
+    module = import_graph(gm, {0: "current", 1: "pool"})
+    text = str(module)
+    assert 'anabranch.streams = {"0" = "current", "1" = "pool"}' in text
+    assert 'anabranch.layout = "float32[2, 3] strides [3, 1] on cpu"' in text
+    assert 'torch.operator "torch.anabranch.fork_stream"' in text
+    assert signature.results_of(["h"])[0] == "h"
+
+
+def test_a_higher_order_op_is_refused_by_name():
+    def program(x):
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+    gm = make_explicit(functional(program, X))
+    with pytest.raises(UnsupportedOp, match="cannot be compiled: "):
+        flatten(gm)
+        import_graph(gm, {0: "current"})
