@@ -1,4 +1,5 @@
-"""Emits a schedule as a readable Python module: the Triton kernels, then ``call`` with the work in host order.
+"""Emits a schedule as a readable Python module: the Triton kernels, ``buffers`` with the memory of a call, and ``call`` with
+the work in host order.
 
 Who knows CUDA can follow it without knowing this project: names are ``a0`` for arguments, ``b0`` for buffers, ``v0`` for
 views, ``e0`` for events and ``s0`` for streams, and a comment at each piece of work says what it computes and which line of
@@ -16,7 +17,7 @@ from anabranch.dialect.layout import Layout
 from anabranch.dialect.ops import stream_table
 from anabranch.lowering.aten_call import overload
 from anabranch.lowering.facts import launched_ops, main_function
-from anabranch.lowering.schedule_form import ARENA_ATTR, ON_STREAM, WORK, layout_of, operations, stream_of
+from anabranch.lowering.schedule_form import ARENA_ATTR, ON_STREAM, WORK, layout_of, operations, root, stream_of
 from anabranch.lowering.triton_text import Kernel
 
 _HEADER = '''"""What one compiled program runs, in the order in which the host issues it. Written by anabranch.
@@ -32,6 +33,7 @@ import triton.language as tl
 
 aten = torch.ops.aten
 '''
+_BUFFERS = '"""A call\'s memory, which later calls on the same stream use again. No bytes are in use twice at once."""'
 _FILE_AND_LINE = re.compile(r'"([^"]+\.py)":(\d+)')
 _OPERAND = re.compile(r"%(\d+)")
 
@@ -42,12 +44,12 @@ def emit_plan(module: ir.Operation, kernels: dict[str, Kernel], facts: dict[str,
     parts = [_HEADER, f"STREAMS = {streams!r}\nFACTS = {pprint.pformat(facts, width=120, sort_dicts=False)}\n"]
     parts += [f"\n{kernel.source.strip()}\n" for kernel in kernels.values()]
     main = main_function(module)
-    parts.append("\n" + "\n".join(_Call(main, kernels).lines()) + "\n")
+    parts += ["\n" + "\n".join(lines) + "\n" for lines in _Body(main, kernels).functions()]
     return "\n".join(parts)
 
 
-class _Call:
-    """Writes the function ``call``."""
+class _Body:
+    """Writes the functions ``buffers`` and ``call``."""
 
     def __init__(self, function: ir.OpView, kernels: dict[str, Kernel]):
         self._function = function
@@ -55,16 +57,43 @@ class _Call:
         self._names: dict[ir.Value, str] = {}
         self._counts: dict[str, int] = {}
 
-    def lines(self) -> list[str]:
+    def functions(self) -> list[list[str]]:
+        """The lines of each function."""
         ops = operations(self._function)
+        memory = [
+            op for op in ops if op.name in ("anabranch.alloc", "anabranch.view") and _space(root(op.results[0])) == "arena"
+        ]
+        functions = [_function("buffers(rt)", self._buffers(memory))] if memory else []
+        return [*functions, _function("call(rt, args)", self._call(ops, memory))]
+
+    def _buffers(self, memory: list[ir.Operation]) -> list[str]:
+        arena = {entry.name: ir.IntegerAttr(entry.attr).value for entry in self._function.operation.attributes[ARENA_ATTR]}
+        arenas = {device: f"arena{i or ''}" for i, device in enumerate(arena)}
+        lines = [_BUFFERS]
+        lines += [f"{arenas[device]} = rt.arena({device!r}, {nbytes})" for device, nbytes in arena.items()]
+        for op in memory:
+            if op.name == "anabranch.view":
+                lines.append(self._view(op))
+                continue
+            layout = layout_of(op.results[0], self._function)
+            place = f"{op.attributes['offset'].value}, {layout.shape}, {layout.stride}, {layout.dtype}"
+            lines.append(f"{self._name(op.results[0], 'b')} = rt.buffer({arenas[layout.device]}, {place})")
+        return [*lines, f"return {self._list(memory)}"]
+
+    def _list(self, memory: list[ir.Operation]) -> str:
+        return _tuple([self._names[x] for op in memory for x in op.results])
+
+    def _call(self, ops: list[ir.Operation], memory: list[ir.Operation]) -> list[str]:
         arguments = [self._name(x, "a") for x in self._function.operation.regions[0].blocks[0].arguments]
         body = [f"{_tuple(arguments, bare=True)} = args"] if arguments else []
         streams = sorted({0} | {stream_of(op) for op in ops if op.name in ON_STREAM})
         body += [f"s{i} = rt.stream({i})" for i in streams]
-        body += self._memory([op for op in ops if op.name == "anabranch.alloc"])
+        body += [f"{self._list(memory)} = rt.memory(buffers)"] if memory else []
+        body += self._own_memory([op for op in ops if op.name == "anabranch.alloc"])
         for op in ops:
             if op.name == "anabranch.view":
-                body.append(self._view(op))
+                if op not in memory:
+                    body.append(self._view(op))
             elif op.name == "anabranch.launch":
                 body.append(self._launch(op) + _comment(op))
             elif op.name == "anabranch.call_extern":
@@ -75,7 +104,7 @@ class _Call:
                 body.append(f"rt.wait(s{stream_of(op)}, {self._names[op.operands[0]]})")
         results = [self._names[x] for x in ops[-1].operands]
         body.append(f"return {_tuple(results)}")
-        return ["def call(rt, args):", *(f"    {line}" for line in body)]
+        return body
 
     def _name(self, value: ir.Value, stem: str) -> str:
         number = self._counts.get(stem, 0)
@@ -83,19 +112,15 @@ class _Call:
         self._names[value] = f"{stem}{number}"
         return self._names[value]
 
-    def _memory(self, allocs: list[ir.Operation]) -> list[str]:
+    def _own_memory(self, allocs: list[ir.Operation]) -> list[str]:
+        """The results' memory, made before any work; what ops allocate themselves is only named."""
         lines = []
-        arena = {entry.name: ir.IntegerAttr(entry.attr).value for entry in self._function.operation.attributes[ARENA_ATTR]}
-        arenas = {device: f"arena{i or ''}" for i, device in enumerate(arena)}
-        lines += [f"{arenas[device]} = rt.arena({device!r}, {nbytes})" for device, nbytes in arena.items()]
         for alloc in allocs:
+            if _space(alloc.results[0]) == "arena":
+                continue
             name = self._name(alloc.results[0], "b")
-            layout = layout_of(alloc.results[0], self._function)
-            place = f"{layout.shape}, {layout.stride}, {layout.dtype}"
-            if alloc.attributes["space"].value == "arena":
-                lines.append(f"{name} = rt.buffer({arenas[layout.device]}, {alloc.attributes['offset'].value}, {place})")
-            elif alloc.attributes["space"].value == "output":
-                lines.append(f"{name} = rt.output({place}, {layout.device!r})")
+            if _space(alloc.results[0]) == "output":
+                lines.append(f"{name} = rt.output{_place(layout_of(alloc.results[0], self._function))}")
         return lines
 
     def _view(self, op: ir.Operation) -> str:
@@ -129,6 +154,14 @@ class _Call:
             return f"rt.call({head}{_op(op)}, {', '.join(outputs)}{_after_comma(arguments)})"
         outs = ", ".join(f"{name}={value}" for name, value in zip(names, outputs, strict=True))
         return f"rt.call({head}{_op(op)}{_after_comma(arguments)}, {outs})"
+
+
+def _function(signature: str, body: list[str]) -> list[str]:
+    return [f"def {signature}:", *(f"    {line}" for line in body)]
+
+
+def _space(memory: ir.Value) -> str:
+    return "argument" if isinstance(memory, ir.BlockArgument) else memory.owner.operation.attributes["space"].value
 
 
 def _op(op: ir.Operation) -> str:

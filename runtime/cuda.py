@@ -4,14 +4,17 @@ What makes it safe for any number of threads and of calling streams at once:
 
 - Stream 0 is the caller's current stream, looked up at each call. Side streams are shared by all calls: every plan makes
   them wait for the caller's stream first, and the caller's stream for them at the end.
-- The arena and the results are memory of the caller's stream. It is freed to that stream's pool when the call returns,
-  where the next work is ordered after the side streams' work; so no ``record_stream``, and no host wait.
+- The results are memory of the caller's stream. The buffers are, too, and are kept for its next call: on that stream it
+  is ordered after this call's side work. Calls that overlap on the host, or come from other streams, have buffers of their
+  own. So no ``record_stream``, and no host wait.
 - Events come from a free list. A wait holds what the event meant when the wait was issued, so an event can be recorded
   anew as soon as the call that used it has been issued, whether or not the GPU has come to it.
 """
 
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 
@@ -23,11 +26,40 @@ _ALIGNMENT = 16
 _EVENTS: dict[int, deque[torch.cuda.Event]] = {}
 
 
-class CudaSession:
-    """One call on ``device``; ``user_streams`` are the user's stream objects by id."""
+class KeptMemory:
+    """The buffers of a plan between calls, by the stream that called; each is in use by one call at a time."""
 
-    def __init__(self, streams: dict[int, str], device: torch.device, user_streams: Mapping[int, torch.cuda.Stream]):
+    # More streams than this at once are rare, and memory is not.
+    LIMIT = 4
+
+    def __init__(self):
+        self._free: list[tuple[torch.cuda.Stream, tuple[torch.Tensor, ...]]] = []
+        self._lock = threading.Lock()
+
+    def take(self, stream: torch.cuda.Stream) -> tuple[torch.Tensor, ...] | None:
+        """Buffers that an earlier call on ``stream`` left, if no other call has them."""
+        with self._lock:
+            for i, (owner, tensors) in enumerate(self._free):
+                if owner == stream:
+                    del self._free[i]
+                    return tensors
+        return None
+
+    def give_back(self, stream: torch.cuda.Stream, tensors: tuple[torch.Tensor, ...]) -> None:
+        """Keeps ``tensors`` for the next call on ``stream``; the longest unused go back to the allocator."""
+        with self._lock:
+            self._free.append((stream, tensors))
+            del self._free[: -self.LIMIT]
+
+
+class CudaSession:
+    """One call on ``device``; ``user_streams`` are the user's stream objects by id, ``kept`` what earlier calls left."""
+
+    def __init__(self, device: torch.device, user_streams: Mapping[int, torch.cuda.Stream], kept: "KeptMemory"):
         self._device = device
+        self._kept = kept
+        self._leases: KeptMemory | None = None
+        self._leased: tuple[torch.Tensor, ...] | None = None
         self._caller = self._current = torch.cuda.current_stream(device)
         self._user_streams = user_streams
         self._free = _EVENTS.setdefault(device.index, deque())
@@ -58,8 +90,20 @@ class CudaSession:
         """Makes what ``stream`` is given from now on start after ``event``."""
         stream.wait_event(event)
 
+    def memory(self, buffers: Callable[[Any], tuple[torch.Tensor, ...]]) -> tuple[torch.Tensor, ...]:
+        """What the plan's function ``buffers`` makes, or made for an earlier call on the same stream."""
+        # What is made during a capture belongs to the captured graph.
+        self._leases = None if torch.cuda.is_current_stream_capturing() else self._kept
+        tensors = None if self._leases is None else self._leases.take(self._caller)
+        if tensors is None:
+            # Tensors made in inference mode could not be written outside of it.
+            with torch.inference_mode(False):
+                tensors = buffers(self)
+        self._leased = tensors
+        return tensors
+
     def arena(self, device: str, nbytes: int) -> torch.Tensor:
-        """Memory for this call's buffers, of the caller's stream; plans ask for it before any work."""
+        """Memory for buffers, of the caller's stream; plans ask for it before any work."""
         return torch.empty(nbytes, dtype=torch.uint8, device=device)
 
     def buffer(self, arena: torch.Tensor, offset: int, shape, stride, dtype: torch.dtype) -> torch.Tensor:
@@ -109,6 +153,8 @@ class CudaSession:
         """Makes the caller's stream current again; to be called however the call ends."""
         self._go_to(self._caller)
         self._free.extend(self._used)
+        if self._leased is not None and self._leases is not None:
+            self._leases.give_back(self._caller, self._leased)
 
     def _go_to(self, stream: torch.cuda.Stream) -> None:
         # Switching costs more than asking: work mostly follows work of the same stream.

@@ -3,14 +3,14 @@
 import importlib.util
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 import triton
 
-from anabranch.runtime.cuda import CudaSession
+from anabranch.runtime.cuda import CudaSession, KeptMemory
 from anabranch.runtime.simulate import SimulatedSession
 
 _NUMBERS = itertools.count()
@@ -24,6 +24,7 @@ class Plan:
     streams: dict[int, str]
     facts: dict[str, Any]
     call: Callable
+    kept: KeptMemory = field(default_factory=KeptMemory)
 
     def run(
         self,
@@ -38,7 +39,7 @@ class Plan:
         """
         if device.type == "cuda":
             with torch.cuda.device(device):
-                session = CudaSession(self.streams, device, user_streams or {})
+                session = CudaSession(device, user_streams or {}, self.kept)
                 try:
                     return self.call(session, args)
                 finally:

@@ -55,6 +55,10 @@ class SimulatedSession:
         """Holds back what is queued on ``stream`` from now on until ``event``."""
         self._queues[stream].append(("wait", event, None))
 
+    def memory(self, buffers: Callable[[Any], tuple[torch.Tensor, ...]]) -> tuple[torch.Tensor, ...]:
+        """What the plan's function ``buffers`` makes; each call gets memory of its own here."""
+        return buffers(self)
+
     def arena(self, device: str, nbytes: int) -> torch.Tensor:
         """Memory for this call's buffers, poisoned now and when the call ends."""
         arena = _poison(torch.empty(nbytes, dtype=torch.uint8, device=device))

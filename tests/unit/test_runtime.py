@@ -30,14 +30,19 @@ def double(in_ptr0, out_ptr0, XBLOCK: tl.constexpr):
     tl.store(out_ptr0 + x, tl.load(in_ptr0 + x) * 2)
 
 
-def call(rt, args):
-    (a0,) = args
-    s0 = rt.stream(0)
-    s1 = rt.stream(1)
+def buffers(rt):
     arena = rt.arena("cpu", 1024)
     b0 = rt.buffer(arena, 0, (4,), (1,), torch.float32)
     b1 = rt.buffer(arena, 512, (4,), (1,), torch.float32)
     b2 = rt.buffer(arena, 0, (4,), (1,), torch.float32)
+    return b0, b1, b2
+
+
+def call(rt, args):
+    (a0,) = args
+    s0 = rt.stream(0)
+    s1 = rt.stream(1)
+    b0, b1, b2 = rt.memory(buffers)
     b3 = rt.output((4,), (1,), torch.float32, "cpu")
     e0 = rt.record(s0)
     rt.wait(s1, e0)
