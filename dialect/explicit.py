@@ -21,6 +21,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from anabranch.dialect.capture import place
 from anabranch.dialect.errors import SourceContradiction, StreamMix
+from anabranch.dialect.higher_order import wrap_higher_order_ops
 from anabranch.dialect.stream_context import STREAM_KEY
 from anabranch.dialect.torch_ops import FORK, JOIN
 
@@ -38,6 +39,7 @@ def make_explicit(gm: GraphModule) -> GraphModule:
 
     Raises ``StreamMix`` and ``SourceContradiction``, which name the user's line.
     """
+    wrap_higher_order_ops(gm)
     gm.graph.eliminate_dead_code()
     _Streams(gm.graph).run()
     gm.recompile()

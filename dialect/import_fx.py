@@ -1,11 +1,9 @@
 """Imports an explicit graph into MLIR: value form in the torch dialect, with the streams and each argument's layout."""
 
-import torch
 from torch.fx import GraphModule
 from torch_mlir import ir
 from torch_mlir.extras.fx_importer import FxImporter
 
-from anabranch.dialect.capture import place
 from anabranch.dialect.errors import UnsupportedOp
 from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.dialect.ops import STREAMS_ATTR, new_context
@@ -14,9 +12,6 @@ from anabranch.dialect.ops import STREAMS_ATTR, new_context
 def import_graph(gm: GraphModule, streams: dict[int, str]) -> ir.Module:
     """The module of a flat explicit graph, in a context of its own. Raises ``UnsupportedOp``."""
     graph = gm.graph
-    for node in graph.nodes:
-        if isinstance(node.target, torch._ops.HigherOrderOperator):
-            raise UnsupportedOp(op=f"'{node.name}' ({node.target})", reason="it is a higher-order op", where=place(node))
     importer = FxImporter(context=new_context())
     try:
         importer.import_stateless_graph(graph, func_name="main")

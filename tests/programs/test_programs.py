@@ -250,6 +250,35 @@ def test_ops_that_no_kernel_computes_run_on_their_regions_stream():
     assert {op for ops in by_stream(report)[0] for op in ops} >= {"constant_pad_nd", "cumsum"}
 
 
+def test_a_higher_order_op_runs_on_its_regions_stream():
+    def program(x):
+        with anabranch.stream(1):
+            h, g = torch.cond(x.sum() > 0, lambda x: (x.sin(), x + 1), lambda x: (x.cos(), x - 1), (x,))
+        return h + x, g
+
+    for x in (X + 1, X - 1):
+        report = run(program, x)
+        (stream,) = {stream for stream, name, _ in report.launches if "cond" in name}
+        assert stream == 1
+
+
+@torch.library.custom_op("anabranch_tests::increment", mutates_args=("x",))
+def increment(x: torch.Tensor) -> None:
+    x.add_(1)
+
+
+def test_an_op_that_writes_its_argument_runs_on_its_regions_stream():
+    def program(x):
+        y = x.sin()
+        with anabranch.stream(1):
+            increment(y)
+        return y * 2, x
+
+    report = run(program, X)
+    (stream,) = {stream for stream, name, _ in report.launches if "functionalized" in name}
+    assert stream == 1
+
+
 def test_other_shapes_get_plans_of_their_own():
     def program(x):
         with anabranch.stream(1):

@@ -223,11 +223,9 @@ def test_the_import_says_streams_and_layouts():
     assert signature.results_of(["h"])[0] == "h"
 
 
-def test_a_higher_order_op_is_refused_by_name():
-    def program(x):
-        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
-
-    gm = make_explicit(functional(program, X))
-    with pytest.raises(UnsupportedOp, match="cannot be compiled: "):
+def test_a_constant_that_is_no_tensor_is_refused():
+    graph = Graph()
+    graph.output((graph.get_attr("threshold"),))
+    gm = GraphModule({"threshold": 3}, graph)
+    with pytest.raises(UnsupportedOp, match="'threshold' cannot be compiled: it is a constant int"):
         flatten(gm)
-        import_graph(gm, {0: "current"})
