@@ -23,6 +23,7 @@ from anabranch.dialect.capture import place
 from anabranch.dialect.errors import SourceContradiction, StreamMix
 from anabranch.dialect.higher_order import wrap_higher_order_ops
 from anabranch.dialect.stream_context import STREAM_KEY
+from anabranch.dialect.strided_view import make_strides_relative
 from anabranch.dialect.torch_ops import FORK, JOIN
 
 
@@ -40,6 +41,7 @@ def make_explicit(gm: GraphModule) -> GraphModule:
     Raises ``StreamMix`` and ``SourceContradiction``, which name the user's line.
     """
     wrap_higher_order_ops(gm)
+    make_strides_relative(gm)
     gm.graph.eliminate_dead_code()
     _Streams(gm.graph).run()
     gm.recompile()

@@ -75,7 +75,9 @@ class KernelText:
         """Argument ``arg`` read at ``access``; read once, however often it is used."""
         if (arg, access) not in self._loads:
             x, r = access.touches(self.xs), access.touches(self.rs)
-            place = " + ".join(filter(None, (f"in_ptr{arg}", self._offset(access))))
+            # A block of one element and not a scalar, which Triton's interpreter does not combine with blocks of bool.
+            one = "" if x or r else f"tl.full({'[1, 1]' if self.rs else '[1]'}, 0, tl.int32)"
+            place = " + ".join(filter(None, (f"in_ptr{arg}", self._offset(access), one)))
             masks = self._masks(x, r)
             text = f"tl.load({place}, {' & '.join(masks)}, other=0)" if masks else f"tl.load({place})"
             text += triton_expr.AFTER_LOAD.get(self.inputs[arg].dtype, "")
