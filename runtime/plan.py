@@ -42,6 +42,9 @@ class Plan:
                 session = CudaSession(device, user_streams or {}, self.kept)
                 try:
                     return self.call(session, args)
+                except BaseException:
+                    session.join()
+                    raise
                 finally:
                     session.finish()
         session = SimulatedSession(self.streams, seed)

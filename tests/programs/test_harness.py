@@ -15,16 +15,13 @@ PROGRAMS = [name for name in sorted(vars(programs)) if name.endswith(("_ops", "_
 class Forgetful(SimulatedSession):
     """A session that forgets wait number ``forgotten``; ``matters`` says of each wait whether work stands before its event.
 
-    Nothing stands before the event of a call's entry: inputs are ready before a simulated call. Results are read on the
-    caller's stream as soon as that stream has come to the end of the call, whether or not the others have: so it is on a
-    GPU, and so a result that is not joined is wrong here, too.
+    Nothing stands before the event of a call's entry: inputs are ready before a simulated call.
     """
 
     def __init__(self, forgotten: int, *args):
         super().__init__(*args)
         self._forgotten = forgotten
         self._after_work: dict[int, bool] = {}
-        self._outputs: list[torch.Tensor] = []
         self.matters: list[bool] = []
 
     def record(self, stream):
@@ -37,17 +34,6 @@ class Forgetful(SimulatedSession):
         if len(self.matters) != self._forgotten:
             super().wait(stream, event)
         self.matters.append(self._after_work[event])
-
-    def output(self, *place):
-        self._outputs.append(super().output(*place))
-        return self._outputs[-1]
-
-    def finish(self):
-        read: list[torch.Tensor] = []
-        self.call(0, lambda: read.extend(x.clone() for x in self._outputs))
-        super().finish()
-        for result, value in zip(self._outputs, read):
-            result.copy_(value)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
