@@ -52,7 +52,7 @@ class KeptMemory:
             del self._free[: -self.LIMIT]
 
 
-class CudaSession:
+class CudaRuntime:
     """One call on ``device``; ``user_streams`` are the user's stream objects by id, ``kept`` what earlier calls left."""
 
     def __init__(self, device: torch.device, user_streams: Mapping[int, torch.cuda.Stream], kept: "KeptMemory"):

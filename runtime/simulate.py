@@ -24,7 +24,7 @@ class Deadlock(AnabranchError):
     message = "streams {streams} wait for events that no stream will record: the plan records them after the waits, or never"
 
 
-class SimulatedSession:
+class SimulatedRuntime:
     """One call of a plan on CPU tensors. ``seed`` picks the order.
 
     Even seeds run the streams by a fixed priority: one as far ahead, another as far behind as events allow. Odd seeds pick

@@ -10,7 +10,7 @@ import torch
 
 import anabranch
 from anabranch.runtime import plan
-from anabranch.runtime.cuda import CudaSession
+from anabranch.runtime.cuda import CudaRuntime
 from anabranch.runtime.report import Report
 from tests.programs import test_programs as programs
 from tests.programs.harness import by_stream
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 CYCLES = 10_000_000
 
 
-class Delayed(CudaSession):
-    """A session that delays each piece of work of stream ``slow``."""
+class Delayed(CudaRuntime):
+    """A runtime that delays each piece of work of stream ``slow``."""
 
     def __init__(self, slow, *args):
         super().__init__(*args)
@@ -72,7 +72,7 @@ def run(program, count: int, monkeypatch) -> Report:
                 expected = program(*values)
                 torch.cuda.synchronize()
                 with monkeypatch.context() as patch:
-                    patch.setattr(plan, "CudaSession", partial(Delayed, slow))
+                    patch.setattr(plan, "CudaRuntime", partial(Delayed, slow))
                     result = compiled(*values)
                 # Read on the caller's stream, at once.
                 copy = torch.utils._pytree.tree_map(torch.clone, result)
@@ -119,7 +119,7 @@ def test_without_its_waits_a_program_loses_the_race(slow, monkeypatch):
         (x,) = inputs(1)
         expected = program(x)
         torch.cuda.synchronize()
-        monkeypatch.setattr(plan, "CudaSession", partial(WithoutWaits, slow))
+        monkeypatch.setattr(plan, "CudaRuntime", partial(WithoutWaits, slow))
         result = compiled(x)
         torch.cuda.synchronize()
         assert not torch.allclose(result, expected)

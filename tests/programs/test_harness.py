@@ -5,15 +5,15 @@ import torch
 
 import anabranch
 from anabranch.runtime import plan
-from anabranch.runtime.simulate import SimulatedSession
+from anabranch.runtime.simulate import SimulatedRuntime
 from tests.programs import test_programs as programs
 from tests.programs.harness import SEEDS
 
 PROGRAMS = [name for name in sorted(vars(programs)) if name.endswith(("_ops", "_context"))]
 
 
-class Forgetful(SimulatedSession):
-    """A session that forgets wait number ``forgotten``; ``matters`` says of each wait whether work stands before its event.
+class Forgetful(SimulatedRuntime):
+    """A runtime that forgets wait number ``forgotten``; ``matters`` says of each wait whether work stands before its event.
 
     Nothing stands before the event of a call's entry: inputs are ready before a simulated call.
     """
@@ -41,14 +41,14 @@ def test_each_wait_of_a_program_is_needed(name, monkeypatch):
     program = getattr(programs, name)
     inputs = (programs.X, programs.W)[: program.__code__.co_argcount]
     torch.compiler.reset()
-    sessions = []
+    runtimes = []
 
     def is_right(forgotten: int, seed: int) -> bool:
-        def session(streams, _):
-            sessions.append(Forgetful(forgotten, streams, seed))
-            return sessions[-1]
+        def rt(streams, _):
+            runtimes.append(Forgetful(forgotten, streams, seed))
+            return runtimes[-1]
 
-        monkeypatch.setattr(plan, "SimulatedSession", session)
+        monkeypatch.setattr(plan, "SimulatedRuntime", rt)
         results, expected = compiled(*inputs), program(*inputs)
         pairs = zip(results, expected) if isinstance(expected, tuple) else [(results, expected)]
         return all(torch.allclose(a, b) for a, b in pairs)
@@ -56,7 +56,7 @@ def test_each_wait_of_a_program_is_needed(name, monkeypatch):
     with torch.no_grad():
         compiled = torch.compile(program, backend="anabranch", fullgraph=True)
         assert all(is_right(-1, seed) for seed in SEEDS)
-        matters = sessions[-1].matters
+        matters = runtimes[-1].matters
         assert len(matters) == len(anabranch.last_report().waits)
         for number, needed in enumerate(matters):
             right = [is_right(number, seed) for seed in SEEDS]
