@@ -59,10 +59,10 @@ class _Legalizer:
             if made_by is not None and is_list_of_tensors(made_by):
                 self._crossed[value, stream] = self._list_on_stream(made_by, stream, user)
             elif str(value.type).startswith("!torch.list"):
+                reason = "an argument" if made_by is None else f"produced there by '{made_by.operation.name}'"
                 user.operation.location.emit_error(
                     f"'{user.operation.name}' op on stream {stream} uses the list {value.get_name()} of stream {source} "
-                    f"(produced there by '{made_by.operation.name}'), but only tensors cross streams: take its tensors "
-                    f"out on stream {source} and fork those"
+                    f"({reason}), but only tensors cross streams: take its tensors out on stream {source} and fork those"
                 )
                 return value
             else:

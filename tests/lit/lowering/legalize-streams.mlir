@@ -100,3 +100,21 @@ func.func @list(%i: !torch.vtensor<[4],si64>, %x: !torch.vtensor<[9,9],f32>) -> 
   %y = "anabranch.join_stream"(%h) {source = 1 : i64, target = 0 : i64} : (!t) -> !t
   return %y, %r : !t, !t
 }
+
+// Tests that a list of tensors in which there is none may be used on two streams: each makes its own.
+// CHECK-LABEL: func.func @list_of_none
+// CHECK-NEXT: torch.constant.none
+// CHECK-NEXT: %[[HERE:.*]] = torch.prim.ListConstruct %none
+// CHECK-NEXT: %[[X:.*]] = "anabranch.fork_stream"
+// CHECK-NEXT: %[[THERE:.*]] = torch.prim.ListConstruct %none
+// CHECK-NEXT: torch.aten.index.Tensor %[[X]], %[[THERE]]
+// CHECK-NEXT: torch.aten.index.Tensor %arg0, %[[HERE]]
+func.func @list_of_none(%x: !t) -> (!t, !t) {
+  %none = torch.constant.none
+  %list = torch.prim.ListConstruct %none : (!torch.none) -> !torch.list<optional<vtensor>>
+  %x1 = "anabranch.fork_stream"(%x) {source = 0 : i64, target = 1 : i64} : (!t) -> !t
+  %h = torch.aten.index.Tensor %x1, %list : !t, !torch.list<optional<vtensor>> -> !t
+  %r = torch.aten.index.Tensor %x, %list : !t, !torch.list<optional<vtensor>> -> !t
+  %y = "anabranch.join_stream"(%h) {source = 1 : i64, target = 0 : i64} : (!t) -> !t
+  return %y, %r : !t, !t
+}
