@@ -105,8 +105,8 @@ func.func @list(%i: !torch.vtensor<[4],si64>, %x: !torch.vtensor<[9,9],f32>) -> 
 // CHECK-LABEL: func.func @list_of_none
 // CHECK-NEXT: torch.constant.none
 // CHECK-NEXT: %[[HERE:.*]] = torch.prim.ListConstruct %none
-// CHECK-NEXT: %[[X:.*]] = "anabranch.fork_stream"
 // CHECK-NEXT: %[[THERE:.*]] = torch.prim.ListConstruct %none
+// CHECK-NEXT: %[[X:.*]] = "anabranch.fork_stream"
 // CHECK-NEXT: torch.aten.index.Tensor %[[X]], %[[THERE]]
 // CHECK-NEXT: torch.aten.index.Tensor %arg0, %[[HERE]]
 func.func @list_of_none(%x: !t) -> (!t, !t) {
