@@ -24,9 +24,19 @@ from anabranch.dialect.ops import functions
 def legalize_streams(module: ir.Operation | ir.Module) -> None:
     """Rewrites each function of ``module`` to strict normal form, in place."""
     for function in functions(module):
-        streams = membership.verify(function)
-        if streams is not None:
-            _Legalizer(function, streams).run()
+        if membership.verify(function) is not None:
+            # What is dead says nothing of streams: were it to decide where a floating value is, nobody could tell later.
+            _erase_dead(function)
+            _Legalizer(function, membership.infer(function)).run()
+            _erase_dead(function)
+
+
+def _erase_dead(function: ir.OpView) -> None:
+    """Erases the forks, joins and lists of tensors that nothing uses."""
+    for op in reversed(list(function.operation.regions[0].blocks[0].operations)):
+        unused = not any(True for result in op.operation.results for _ in result.uses)
+        if unused and (is_boundary(op) or is_list_of_tensors(op)):
+            op.operation.erase()
 
 
 class _Legalizer:
@@ -45,10 +55,6 @@ class _Legalizer:
                 for i, operand in sorted(enumerate(op.operation.operands), key=lambda item: not _is_list(item[1])):
                     if has_stream(operand):
                         op.operation.operands[i] = self._on_stream(operand, stream, op)
-        for op in reversed(list(self._block.operations)):
-            unused = not any(True for result in op.operation.results for _ in result.uses)
-            if unused and (is_boundary(op) or is_list_of_tensors(op)):
-                op.operation.erase()
 
     def _on_stream(self, value: ir.Value, stream: int, user: ir.OpView) -> ir.Value:
         """``value`` as seen on ``stream``, through a boundary made before ``user`` if there is none yet."""

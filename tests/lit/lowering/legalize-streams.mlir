@@ -118,3 +118,22 @@ func.func @list_of_none(%x: !t) -> (!t, !t) {
   %y = "anabranch.join_stream"(%h) {source = 1 : i64, target = 0 : i64} : (!t) -> !t
   return %y, %r : !t, !t
 }
+
+// Tests that a dead fork, which vanishes, does not say where a floating value is: %v8 has no user, so that %v5 has two streams.
+// CHECK-LABEL: func.func @dead_fork_says_nothing
+// CHECK: %[[V5:.*]] = torch.aten.full
+// CHECK: %[[V5_ON_1:.*]] = "anabranch.fork_stream"(%[[V5]]) {source = 0 : i64, target = 1 : i64}
+// CHECK-NEXT: torch.aten.mul.Tensor %{{.*}}, %[[V5_ON_1]]
+// CHECK-NEXT: torch.aten.relu %[[V5]]
+func.func @dead_fork_says_nothing(%x: !t) -> !t {
+  %none = torch.constant.none
+  %int4 = torch.constant.int 4
+  %size = torch.prim.ListConstruct %int4 : (!torch.int) -> !torch.list<int>
+  %v5 = torch.aten.full %size, %int4, %none, %none, %none, %none : !torch.list<int>, !torch.int, !torch.none, !torch.none, !torch.none, !torch.none -> !t
+  %x1 = "anabranch.fork_stream"(%x) {source = 0 : i64, target = 1 : i64} : (!t) -> !t
+  %v7 = torch.aten.mul.Tensor %x1, %v5 : !t, !t -> !t
+  %v8 = torch.aten.relu %v5 : !t -> !t
+  %dead = "anabranch.join_stream"(%v8) {source = 1 : i64, target = 0 : i64} : (!t) -> !t
+  %y = "anabranch.join_stream"(%v7) {source = 1 : i64, target = 0 : i64} : (!t) -> !t
+  return %y : !t
+}
