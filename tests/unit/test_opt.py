@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from anabranch.lowering.expected_diagnostics import UnreadableExpectation
 from anabranch.lowering.opt import main
 from anabranch.lowering.passes import PASSES, PassFailed, UnknownPass, run_pipeline, summary
 from anabranch.lowering.pipeline_syntax import PipelineSyntaxError, parse_pipeline
@@ -105,6 +106,15 @@ def test_an_expected_diagnostic_that_does_not_come(file, capsys):
     text = "// expected-error@+1 {{never said}}\nfunc.func @f() {\n  return\n}\n"
     assert main([file(text), "--verify-streams", "--verify-diagnostics"]) == 1
     assert "expected error 'never said' on line 2 was not produced" in capsys.readouterr().err
+
+
+def test_a_comment_that_only_looks_like_an_expectation(file, capsys):
+    """It would never be checked."""
+    text = "// expected-error@+1 {never read}\nfunc.func @f() {\n  return\n}\n"
+    assert main([file(text), "--verify-streams", "--verify-diagnostics"]) == 1
+    error = capsys.readouterr().err
+    assert "expects nothing: write it as 'expected-error@+1 {{text}}'" in error and "line 1" in error
+    assert UnreadableExpectation.message.endswith("remark)")
 
 
 def test_a_diagnostic_that_is_not_expected(file, capsys):
