@@ -21,7 +21,7 @@
 // Tests that a file that is not there is named.
 // ABSENT: cannot read '{{.*}}errors.mlir.absent': No such file or directory
 
-// Tests that a failing pass shows the line and a caret, prints the command that repeats it, and that other parts still run.
+// Tests that a failing pass shows the line and a caret and prints the command that repeats it.
 // CHECK: errors.mlir:{{[0-9]+}}:3: error: 'func.return' op returns %0 on stream 1
 // CHECK-NEXT: return %x1
 // CHECK-NEXT: ^
@@ -34,6 +34,7 @@ func.func @unjoined(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+// Tests that the part after the one that failed is printed.
 // CHECK: func.func @good
 func.func @good(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>

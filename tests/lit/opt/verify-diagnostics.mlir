@@ -4,22 +4,19 @@
 // RUN: sed 's/{{retu[r]ns.*$/{{returns/' %s > %t.unreadable
 // RUN: not anabranch-opt %t.unreadable --verify-streams --verify-diagnostics --split-input-file 2>&1 | filecheck %s --check-prefix=UNREADABLE
 
-// Tests that an expected error makes a failing pass a success, and that no IR is printed.
+// Tests that no IR is printed, even where nothing is expected.
 // CHECK-NOT: func.func
-
-// Tests that an expected error that does not come is a failure, and so is the error that comes instead.
-// WRONG: unexpected {{.*}}error: 'func.return' op returns %0 on stream 1
-// WRONG: expected error 'returns %0 on stream 9' on line {{[0-9]+}} was not produced
-
-// Tests that a comment that only looks like an expectation is refused: it would check nothing.
-// UNREADABLE: returns' expects nothing: write it as
-
 func.func @nothing_expected(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
 
 // -----
 
+// Tests that an error that is expected makes a failing pass a success; that if it does not come the test fails, and so does the
+// error that comes instead; and that a comment that only looks like an expectation is refused, as it would check nothing.
+// WRONG: unexpected {{.*}}error: 'func.return' op returns %0 on stream 1
+// WRONG: expected error 'returns %0 on stream 9' on line {{[0-9]+}} was not produced
+// UNREADABLE: returns' expects nothing: write it as
 func.func @unjoined(%x: tensor<4xf32>) -> tensor<4xf32> {
   %x1 = "anabranch.fork_stream"(%x) {source = 0 : i64, target = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>
   // expected-error@+1 {{returns %0 on stream 1}}
