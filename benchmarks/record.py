@@ -47,6 +47,7 @@ def save(name: str, script: str, figures: dict, notes: str, folder: Path = RESUL
         "date": str(date.today()),
         "gpu": gpu,
         "torch": torch.__version__,
+        "cuda": torch.version.cuda,
         "triton": triton.__version__,
         "python": platform.python_version(),
         "script": script,

@@ -76,7 +76,7 @@ def _apply_contexts(graph: torch.fx.Graph) -> None:
     """Puts ``STREAM_KEY`` on what stands between the marks of ``anabranch.stream``, which go."""
     entered: list[int] = []
     for node in list(graph.nodes):
-        name = getattr(node.target, "_qualified_op_name", "") if node.op == "call_function" else ""
+        name = torch_compat.op_name(node)
         if name == "anabranch::enter_stream":
             entered.append(node.args[0])
             graph.erase_node(node)
@@ -109,7 +109,7 @@ def _pool_ids(node: Node) -> Iterable[int]:
     custom = node.meta.get("custom") or {}
     if STREAM_KEY in custom:
         yield custom[STREAM_KEY]
-    if node.op == "call_function" and "anabranch" in str(node.target) and len(node.args) == 3:
+    if torch_compat.op_name(node) in ("anabranch::fork_stream", "anabranch::join_stream"):
         yield from node.args[1:]
 
 
@@ -154,8 +154,8 @@ class _UserStreams:
 
 def _sync_name(node: Node) -> str | None:
     """The name of the synchronization that ``node`` is, if it is one."""
-    if node.op == "call_function" and str(getattr(node.target, "namespace", "")) == "streams":
-        return node.target._schema.name.removeprefix("streams::")
+    if torch_compat.op_name(node).startswith("streams::"):
+        return torch_compat.op_name(node).removeprefix("streams::")
     if node.op == "call_method" and node.args and isinstance(node.args[0], Node):
         first = node.args[0]
         if torch_compat.is_object_lookup(first) or _sync_name(first) in _RECORDS:

@@ -21,7 +21,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from anabranch.dialect.capture import place
 from anabranch.dialect.errors import SourceContradiction, StreamMix
-from anabranch.dialect.higher_order import wrap_higher_order_ops
+from anabranch.dialect.higher_order import has_effect, wrap_higher_order_ops
 from anabranch.dialect.stream_context import STREAM_KEY
 from anabranch.dialect.strided_view import make_strides_relative
 from anabranch.dialect.torch_ops import FORK, JOIN
@@ -42,7 +42,7 @@ def make_explicit(gm: GraphModule) -> GraphModule:
     """
     wrap_higher_order_ops(gm)
     make_strides_relative(gm)
-    gm.graph.eliminate_dead_code()
+    gm.graph.eliminate_dead_code(has_effect)
     _Streams(gm.graph).run()
     gm.recompile()
     return gm

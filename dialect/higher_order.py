@@ -19,10 +19,24 @@ _LIBRARY = torch.library.Library("anabranch_graphs", "DEF")
 _DEFINED: set[str] = set()
 
 
+# Dtypes that torch-mlir has no number for, so that they cannot be arguments.
+_UNKNOWN_DTYPES = (torch.complex128, torch.uint16, torch.uint64)
+
+
 def wrap_higher_order_ops(gm: GraphModule) -> None:
-    """Replaces each higher-order op in ``gm`` by an op of the namespace ``anabranch_graphs``, in place."""
+    """Replaces each higher-order op in ``gm`` by an op of the namespace ``anabranch_graphs``, in place.
+
+    And each op with an argument that MLIR cannot hold. Ops with effects stand alone afterwards: that they are wrapped to be
+    in order, one after the other, is of no use where each stream is in order.
+    """
     for node in list(gm.graph.nodes):
-        if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
+        if node.target is torch.ops.higher_order.with_effects:
+            _unwrap_effects(gm, node)
+    for node in list(gm.graph.nodes):
+        if node.op == "call_function" and (
+            isinstance(node.target, torch._ops.HigherOrderOperator)
+            or any(x in _UNKNOWN_DTYPES for x in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(x, torch.dtype))
+        ):
             _wrap(gm, node)
     for node in [n for n in gm.graph.nodes if n.op == "get_attr" and not n.users]:
         gm.graph.erase_node(node)
@@ -56,6 +70,33 @@ def _wrap(gm: GraphModule, node: Node) -> None:
     gm.graph.erase_node(node)
 
 
+def _unwrap_effects(gm: GraphModule, node: Node) -> None:
+    """``with_effects(token, op, ...)`` returns a token and what ``op`` returns: replaces it by ``op``."""
+    token, op, *args = node.args
+    _, *values = node.meta["val"]
+    returns_one = len(op._schema.returns) == 1
+    with gm.graph.inserting_before(node):
+        call = gm.graph.call_function(op, tuple(args), node.kwargs)
+    call.meta = node.meta | {"val": values[0] if returns_one else values}
+    for user in list(node.users):
+        taken = user.args[1]
+        if taken == 0:
+            user.replace_all_uses_with(token)
+        elif returns_one:
+            user.replace_all_uses_with(call)
+        else:
+            user.args = (call, taken - 1)
+            continue
+        gm.graph.erase_node(user)
+    gm.graph.erase_node(node)
+
+
+def has_effect(node: Node) -> bool:
+    """Whether a node is there for what it does, and not for what it returns."""
+    schema = getattr(node.target, "_schema", None)
+    return node.is_impure() or (node.op == "call_function" and schema is not None and not schema.returns)
+
+
 def _is_tensor(leaf: Any) -> bool:
     return isinstance(leaf, Node) and isinstance(leaf.meta.get("val"), Tensor)
 
@@ -70,7 +111,7 @@ def _define(target, is_tensor: list[bool], held: list[Any], spec, results: list[
     places = [(tuple(x.shape), tuple(x.stride()), x.dtype, x.device) for x in results]
     texts = [x.code if isinstance(x, GraphModule) else repr(x) for x in held]
     content = repr((str(target), is_tensor, texts, str(spec), places))
-    name = f"{target.name()}_{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+    name = f"{target.name().replace('::', '_').replace('.', '_')}_{hashlib.sha256(content.encode()).hexdigest()[:12]}"
     if name in _DEFINED:
         return name
 

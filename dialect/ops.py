@@ -31,7 +31,7 @@ class EventType:
 class MalformedStreamTable(AnabranchError):
     """The attribute of a module that says what its streams are cannot be read."""
 
-    message = """'{attribute}' is {table}: write what each stream is by its id: {{"0" = "current", "1" = "pool"}}"""
+    message = '\'{attribute}\' is {table}: write what each stream is by its id: {{"0" = "current", "1" = "pool"}}'
 
 
 def stream_table(module: ir.Operation) -> dict[int, str] | None:

@@ -35,6 +35,13 @@ def is_object_lookup(node: torch.fx.Node) -> bool:
     return node.target is graph_bytecode_inputs.get_external_object_by_index
 
 
+def op_name(node: torch.fx.Node) -> str:
+    """``namespace::name`` of the torch op that ``node`` calls, overload or not; empty for anything else."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target._schema.name
+    return node.target._qualified_op_name if isinstance(node.target, torch._ops.OpOverloadPacket) else ""
+
+
 def inference_backend(compiler: Callable[[torch.fx.GraphModule, Sequence], Callable]) -> Callable:
     """A Dynamo backend that gives ``compiler`` the functional graph of ATen ops, without decompositions, for inference.
 

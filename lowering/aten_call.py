@@ -21,12 +21,28 @@ _ENUMS = {
     "MemoryFormat": {number: format_ for format_, number in fx_importer.TORCH_MEMORY_FORMAT_TO_INT.items()},
     "Layout": {number: layout for layout, number in fx_importer.TORCH_LAYOUT_TO_INT.items()},
 }
+# What the importer writes where a constant is of another type than the op's schema wants.
+_CONVERSIONS = {
+    "torch.aten.Int.bool": int,
+    "torch.aten.Int.float": int,
+    "torch.aten.Int.Scalar": int,
+    "torch.aten.Float.int": float,
+    "torch.aten.Float.Scalar": float,
+    "torch.aten.Bool.int": bool,
+    "torch.aten.Bool.float": bool,
+}
 
 
 class UnknownOp(AnabranchError):
     """The module calls an op that PyTorch does not have here."""
 
     message = "'{name}' is no op that PyTorch knows: import the library that defines it before compiling"
+
+
+class UnknownArgument(AnabranchError):
+    """An argument of an op is computed by another op, and is no tensor."""
+
+    message = "an argument of type {type} is given by {made_by}: what is no tensor has to be a constant"
 
 
 @dataclass(frozen=True)
@@ -80,7 +96,7 @@ class AtenCall:
 
 
 def aten_call(op: ir.OpView | ir.Operation) -> AtenCall:
-    """The call that ``op`` stands for. Raises ``UnknownOp``."""
+    """The call that ``op`` stands for. Raises ``UnknownOp`` and ``UnknownArgument``."""
     op = op.operation
     name = ir.StringAttr(op.attributes["name"]).value if op.name == "torch.operator" else op.name
     target = overload(name)
@@ -146,8 +162,10 @@ def _decode(value: ir.Value, type_: str, operands: list[ir.Value]) -> Any:
     if has_stream(value):
         operands.append(value)
         return Operand(len(operands) - 1)
+    if made_by is not None and made_by.name in _CONVERSIONS:
+        return _CONVERSIONS[made_by.name](_decode(made_by.operands[0], type_, operands))
     if made_by is None or not made_by.name.startswith("torch.constant."):
-        raise UnknownOp(name=f"torch op with an argument that is neither a tensor nor a constant: {value}")
+        raise UnknownArgument(type=type_, made_by="the caller" if made_by is None else f"'{made_by.name}'")
     if "value" not in made_by.attributes:
         return None
     constant = made_by.attributes["value"].value

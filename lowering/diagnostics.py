@@ -32,7 +32,7 @@ class Diagnostic:
         return f"{place}{self.severity}: {self.message}"
 
     def render(self, file: str, source: list[str]) -> str:
-        """The message, with its line and a caret below where it speaks of ``file``, whose lines are ``source``."""
+        """The message, and where it speaks of ``file``, of lines ``source``, its line with a caret under the column."""
         if self.file != file or not 0 < self.line <= len(source):
             return str(self)
         return f"{self}\n{source[self.line - 1]}\n{' ' * (self.column - 1)}^"

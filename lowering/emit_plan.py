@@ -127,9 +127,8 @@ class _Body:
         results = [self._name(x, "v") for x in op.results]
         operands = [self._names[x] for x in op.operands]
         call = f"{_op(op)}({_fill(ir.StringAttr(op.attributes['arguments']).value, operands)})"
-        returns_list = len(results) > 1 or "[]" in str(
-            overload(ir.StringAttr(op.attributes["callee"]).value)._schema.returns[0]
-        )
+        (returned, *_) = overload(ir.StringAttr(op.attributes["callee"]).value)._schema.returns
+        returns_list = len(results) > 1 or str(returned.real_type).startswith("List")
         return f"{_tuple(results, bare=True) if returns_list else results[0]} = {call}"
 
     def _launch(self, op: ir.Operation) -> str:

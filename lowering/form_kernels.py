@@ -24,7 +24,7 @@ from torch_mlir import ir
 from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.dialect.membership import defining_op, has_stream, is_constant, is_list_of_tensors, is_unpacking
 from anabranch.dialect.ops import functions
-from anabranch.lowering.aten_call import AtenCall, UnknownOp, aten_call
+from anabranch.lowering.aten_call import AtenCall, UnknownArgument, UnknownOp, aten_call
 from anabranch.lowering.clusters import Node, cluster
 from anabranch.lowering.kernel_functions import Kernels
 from anabranch.lowering.kernel_ops import is_fusible, row_of
@@ -123,7 +123,7 @@ class _Former:
         """Reads one op and evaluates it on fake tensors."""
         try:
             call = aten_call(op)
-        except UnknownOp as error:
+        except (UnknownArgument, UnknownOp) as error:
             op.location.emit_error(str(error))
             return False
         if call.mutates:

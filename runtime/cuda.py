@@ -52,7 +52,7 @@ class KeptMemory:
             del self._free[: -self.LIMIT]
 
 
-class CudaSession:
+class CudaRuntime:
     """One call on ``device``; ``user_streams`` are the user's stream objects by id, ``kept`` what earlier calls left."""
 
     def __init__(self, device: torch.device, user_streams: Mapping[int, torch.cuda.Stream], kept: "KeptMemory"):
@@ -64,17 +64,20 @@ class CudaSession:
         self._user_streams = user_streams
         self._free = _EVENTS.setdefault(device.index, deque())
         self._used: list[torch.cuda.Event] = []
+        self._side: list[torch.cuda.Stream] = []
         self._typed: dict[tuple[int, torch.dtype], torch.Tensor] = {}
 
     def stream(self, id: int) -> torch.cuda.Stream:
         """The CUDA stream of ``id``."""
         if id == 0:
             return self._caller
-        if id in self._user_streams:
-            return self._user_streams[id]
-        key = self._device.index, id
-        # setdefault, as two threads may come here at once.
-        return _POOL.get(key) or _POOL.setdefault(key, torch.cuda.Stream(self._device))
+        stream = self._user_streams.get(id)
+        if stream is None:
+            key = self._device.index, id
+            # setdefault, as two threads may come here at once.
+            stream = _POOL.get(key) or _POOL.setdefault(key, torch.cuda.Stream(self._device))
+        self._side.append(stream)
+        return stream
 
     def record(self, stream: torch.cuda.Stream) -> torch.cuda.Event:
         """An event after all work given to ``stream`` so far."""
@@ -148,6 +151,11 @@ class CudaSession:
         self._go_to(stream)
         made = op(*args, **kwargs)
         return (made,) if isinstance(made, torch.Tensor) else tuple(x for x in made or () if isinstance(x, torch.Tensor))
+
+    def join(self) -> None:
+        """Orders all side work before what comes next on the caller's stream, for a call that did not come to its end."""
+        for stream in self._side:
+            self._caller.wait_stream(stream)
 
     def finish(self) -> None:
         """Makes the caller's stream current again; to be called however the call ends."""

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 import triton
 
-from anabranch.runtime.cuda import CudaSession, KeptMemory
-from anabranch.runtime.simulate import SimulatedSession
+from anabranch.runtime.cuda import CudaRuntime, KeptMemory
+from anabranch.runtime.simulate import SimulatedRuntime
 
 _NUMBERS = itertools.count()
 
@@ -37,17 +37,28 @@ class Plan:
 
         Without CUDA the streams are simulated, in the order that ``seed`` picks.
         """
-        if device.type == "cuda":
-            with torch.cuda.device(device):
-                session = CudaSession(device, user_streams or {}, self.kept)
-                try:
-                    return self.call(session, args)
-                finally:
-                    session.finish()
-        session = SimulatedSession(self.streams, seed)
-        results = self.call(session, args)
-        session.finish()
-        return results
+        if device.type != "cuda":
+            rt = SimulatedRuntime(self.streams, seed)
+            results = self.call(rt, args)
+            rt.finish()
+            return results
+        # Asking is cheaper than switching, and mostly enough.
+        if torch.cuda.current_device() == device.index:
+            return self._run_on_cuda(args, device, user_streams or {})
+        with torch.cuda.device(device):
+            return self._run_on_cuda(args, device, user_streams or {})
+
+    def _run_on_cuda(
+        self, args: Sequence[torch.Tensor], device: torch.device, user_streams: Mapping[int, torch.cuda.Stream]
+    ) -> tuple[torch.Tensor, ...]:
+        rt = CudaRuntime(device, user_streams, self.kept)
+        try:
+            return self.call(rt, args)
+        except BaseException:
+            rt.join()
+            raise
+        finally:
+            rt.finish()
 
 
 def load_plan(path: Path, device: torch.device) -> Plan:

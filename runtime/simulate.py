@@ -24,7 +24,7 @@ class Deadlock(AnabranchError):
     message = "streams {streams} wait for events that no stream will record: the plan records them after the waits, or never"
 
 
-class SimulatedSession:
+class SimulatedRuntime:
     """One call of a plan on CPU tensors. ``seed`` picks the order.
 
     Even seeds run the streams by a fixed priority: one as far ahead, another as far behind as events allow. Odd seeds pick
@@ -39,6 +39,7 @@ class SimulatedSession:
         self._reached: set[int] = set()
         self._events = 0
         self._memory: list[torch.Tensor] = []
+        self._outputs: list[torch.Tensor] = []
         self.trace: list[tuple[int, str]] = []
 
     def stream(self, id: int) -> int:
@@ -72,7 +73,9 @@ class SimulatedSession:
     def output(self, shape, stride, dtype: torch.dtype, device: str) -> torch.Tensor:
         """A tensor of its own for the caller, poisoned."""
         nbytes = (sum((n - 1) * s for n, s in zip(shape, stride)) + 1) * dtype.itemsize if 0 not in shape else 0
-        return _in_bytes(_poison(torch.empty(nbytes, dtype=torch.uint8, device=device)), 0, shape, stride, dtype)
+        output = _in_bytes(_poison(torch.empty(nbytes, dtype=torch.uint8, device=device)), 0, shape, stride, dtype)
+        self._outputs.append(output)
+        return output
 
     def launch(self, stream: int, kernel, grid: tuple[int, ...], *tensors: torch.Tensor, **constants: int) -> None:
         """Queues a Triton kernel, which runs in Triton's interpreter."""
@@ -98,14 +101,18 @@ class SimulatedSession:
             made = op(*args, **kwargs)
             made = [made] if isinstance(made, torch.Tensor) else [x for x in made or () if isinstance(x, torch.Tensor)]
             for result, value in zip(results, made, strict=True):
-                result.copy_(value)
+                # Some ops' shapes are not those that PyTorch says beforehand, where nobody uses the result.
+                result.resize_(value.shape).copy_(value)
 
         self._queues[stream].append(("work", str(op), work))
         return results
 
     def finish(self) -> None:
-        """Runs everything. Raises ``Deadlock``."""
+        """Runs everything. Results are what they are when stream 0 is done: later work is too late. Raises ``Deadlock``."""
+        seen = None
         while any(self._queues.values()):
+            if seen is None and not self._queues[0]:
+                seen = [output.clone() for output in self._outputs]
             ready = [i for i, queue in self._queues.items() if queue and self._can_run(queue[0])]
             if not ready:
                 raise Deadlock(streams=", ".join(str(i) for i, queue in self._queues.items() if queue))
@@ -116,6 +123,8 @@ class SimulatedSession:
             elif kind == "work":
                 work()
                 self.trace.append((stream, what))
+        for output, value in zip(self._outputs, seen or []):
+            output.copy_(value)
         for memory in self._memory:
             _poison(memory)
 

@@ -7,7 +7,7 @@ import torch
 import anabranch
 from anabranch.runtime.report import Report
 
-# Even seeds run streams by priority, odd ones at random: see ``SimulatedSession``.
+# Even seeds run streams by priority, odd ones at random: see ``SimulatedRuntime``.
 SEEDS = range(8)
 
 

@@ -50,6 +50,22 @@ def test_a_softmax_rewritten_into_several_nodes_stays_on_its_stream(monkeypatch)
     assert report.waits == plain.waits == [(1, 0), (0, 1)]
 
 
+def test_a_softmax_in_pieces_and_one_in_one_both_stay_on_their_stream():
+    def both(x):
+        with anabranch.stream(1):
+            y = x.sin()
+            powers = (y - y.amax(-1, keepdim=True)).exp()
+            pieces = powers / powers.sum(-1, keepdim=True)
+            one = torch.softmax(y, -1)
+        return pieces + 1, one
+
+    report = run(both, X)
+    side = [op for ops in by_stream(report)[1] for op in ops]
+    assert sorted(side) == sorted(["sin", "amax", "sub", "exp", "sum", "div", "_softmax"])
+    assert by_stream(report)[0] == [("add",)]
+    assert report.waits == [(1, 0), (0, 1)]
+
+
 def test_the_explicit_graph_speaks_of_streams_by_ops_alone(monkeypatch):
     graphs = []
     explicit = backend.make_explicit

@@ -54,7 +54,7 @@ def graph_of(*steps) -> GraphModule:
             if step[1] is not None:
                 value.meta["custom"] = {"stream": step[1]}
         else:
-            graph.call_function(getattr(torch.ops.streams, step[0]).default, step[1:])
+            graph.call_function(getattr(torch.ops.streams, step[0]), step[1:])
     graph.output((value,))
     return GraphModule({}, graph)
 
@@ -121,9 +121,20 @@ def test_user_streams_get_ids_behind_the_pools(objects):
 
 
 def test_a_host_wait_is_refused(objects):
-    name = "synchronize_stream" if hasattr(torch.ops.streams, "synchronize_stream") else "synchronize_event"
-    with pytest.raises(UnsupportedSync, match=f"{name} makes the host wait inside the compiled function"):
-        capture(graph_of((torch.sin, S), (name, S)), [X])
+    graph = Graph()
+    x = graph.placeholder("x")
+    x.meta["example_value"] = X
+    s = graph.call_function(torch._dynamo.graph_bytecode_inputs.get_external_object_by_index, (S,))
+    graph.call_method("synchronize", (s,))
+    graph.output((x,))
+    with pytest.raises(UnsupportedSync, match="synchronize makes the host wait inside the compiled function"):
+        capture(GraphModule({}, graph), [X])
+
+
+@pytest.mark.skipif(not hasattr(torch.ops.streams, "synchronize_stream"), reason="an op only from torch 2.13 on")
+def test_a_host_wait_that_is_an_op_is_refused(objects):
+    with pytest.raises(UnsupportedSync, match="synchronize_stream makes the host wait inside the compiled function"):
+        capture(graph_of((torch.sin, S), ("synchronize_stream", S)), [X])
 
 
 def test_a_stream_of_another_device_is_refused(objects):

@@ -113,7 +113,7 @@ def test_a_diagnostic_that_is_not_expected(file, capsys):
     assert "unexpected" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("comment", ["expected-error@+1 {{text}", "expected-error@+1 {text}}", "expected-eror@+1 {{text}}"])
+@pytest.mark.parametrize("comment", ["expected-error@+1 {{text}", "expected-error@+1 {text}", "expected-eror@+1 {{text}}"])
 def test_an_expectation_that_cannot_be_read(file, capsys, comment):
     text = f"// {comment}\nfunc.func @f() {{\n  return\n}}\n"
     with pytest.raises(UnreadableExpectation):

@@ -10,7 +10,7 @@ import anabranch
 from anabranch.runtime.cache import CorruptCacheWarning, PlanCache, cache_dir
 from anabranch.runtime.plan import load_plan
 from anabranch.runtime.report import Report
-from anabranch.runtime.simulate import Deadlock, SimulatedSession
+from anabranch.runtime.simulate import Deadlock, SimulatedRuntime
 
 CPU = torch.device("cpu")
 # Stream 1 makes b0, stream 0 reads it; the arena's bytes are used twice.
@@ -95,24 +95,24 @@ def test_streams_that_wait_for_each_other_are_an_error(load):
 
 
 def test_memory_is_poisoned_before_and_after():
-    session = SimulatedSession({0: "current"})
-    arena = session.arena("cpu", 512)
-    buffer = session.buffer(arena, 0, (4,), (1,), torch.float32)
-    output = session.output((2, 2), (1, 2), torch.float32, "cpu")
+    rt = SimulatedRuntime({0: "current"})
+    arena = rt.arena("cpu", 512)
+    buffer = rt.buffer(arena, 0, (4,), (1,), torch.float32)
+    output = rt.output((2, 2), (1, 2), torch.float32, "cpu")
     assert buffer.isnan().all() and output.isnan().all() and output.stride() == (1, 2)
-    session.call(0, torch.ops.aten.fill_.Scalar, buffer, 1.0)
-    session.finish()
+    rt.call(0, torch.ops.aten.fill_.Scalar, buffer, 1.0)
+    rt.finish()
     assert buffer.isnan().all()
 
 
 def test_seeds_give_different_orders_and_a_seed_always_the_same():
     def order(seed: int) -> list:
-        session = SimulatedSession({0: "current", 1: "pool", 2: "pool"}, seed)
+        rt = SimulatedRuntime({0: "current", 1: "pool", 2: "pool"}, seed)
         for i in range(3):
             for stream in range(3):
-                session.call(stream, torch.ops.aten.add_.Scalar, torch.zeros(1), i)
-        session.finish()
-        return session.trace
+                rt.call(stream, torch.ops.aten.add_.Scalar, torch.zeros(1), i)
+        rt.finish()
+        return rt.trace
 
     orders = [order(seed) for seed in range(12)]
     assert len({tuple(o) for o in orders}) > 6

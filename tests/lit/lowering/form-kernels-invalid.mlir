@@ -49,3 +49,19 @@ func.func @unknown(%x: !t {anabranch.layout = "float32[4] strides [1] on cpu"}) 
   }) {stream = 0 : i64} : (!t) -> !t
   return %0 : !t
 }
+
+// -----
+!t = !torch.vtensor<[4],f32>
+
+// Tests that an argument which is no tensor has to be a constant.
+func.func @computed(%x: !t {anabranch.layout = "float32[4] strides [1] on cpu"}) -> !t {
+  %0 = "anabranch.region"(%x) ({
+  ^bb0(%a: !t):
+    %int0 = torch.constant.int 0
+    %n = torch.aten.add.int %int0, %int0 : !torch.int, !torch.int -> !torch.int
+    // expected-error@+1 {{an argument of type number is given by 'torch.aten.add.int': what is no tensor has to be a constant}}
+    %1 = torch.aten.fill.Scalar %a, %n : !t, !torch.int -> !t
+    "anabranch.yield"(%1) : (!t) -> ()
+  }) {stream = 0 : i64} : (!t) -> !t
+  return %0 : !t
+}
