@@ -169,6 +169,13 @@ def in_a_graph(call: Callable) -> Callable:
     return replay
 
 
+def check(result: Tensor | tuple[Tensor, ...], expected: Tensor | tuple[Tensor, ...]) -> None:
+    """That each result is within what bfloat16 allows after some layers: 2% of the expected tensor's norm."""
+    for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (result, expected))):
+        error = ((a - b).float().norm() / b.float().norm()).item()
+        assert error < 0.02, f"wrong by {error:.1%}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -188,7 +195,7 @@ def main() -> None:
             expected = calls["eager"]()
             figures[name] = {}
             for column, call in calls.items():
-                torch.testing.assert_close(call(), expected, rtol=3e-2, atol=3e-2)
+                check(call(), expected)
                 figures[name][column] = summary(microseconds(call))
                 print(f"{name:15} {column:26} {figures[name][column]['median_us']:8.1f} us")
         print(f"{name:15} {anabranch.last_report()}\n")

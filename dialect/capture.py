@@ -18,10 +18,11 @@ import torch
 from torch.fx import GraphModule, Node
 
 from anabranch.dialect import torch_compat
-from anabranch.dialect.errors import MixedContexts, UnsupportedSync, WrongDevice
+from anabranch.dialect.errors import UnsupportedSync, WrongDevice
 from anabranch.dialect.stream_context import STREAM_KEY
 
 _DYNAMO_KEY = "stream"
+_BOUNDARIES = ("anabranch::fork_stream", "anabranch::join_stream")
 # Per kind of synchronization, its names as an op of torch.ops.streams and as a method (torch 2.11), and which argument is
 # the event. The rest of torch.ops.streams needs no keeping.
 _RECORDS = {"record_event": 0, "record": 0}
@@ -47,46 +48,79 @@ class Captured:
 
 
 def capture(graph: GraphModule, inputs: Sequence[object]) -> Captured:
-    """Rewrites Dynamo's ``graph`` in place. Raises ``MixedContexts``, ``UnsupportedSync`` and ``WrongDevice``."""
-    _apply_contexts(graph.graph)
-    nodes = list(graph.graph.nodes)
+    """Rewrites Dynamo's ``graph`` and the bodies of its higher-order ops in place.
+
+    Raises ``UnsupportedSync`` and ``WrongDevice``.
+    """
+    _apply_contexts(graph, None)
+    bodies = [module for module in graph.modules() if isinstance(module, GraphModule)]
+    nodes = [node for body in bodies for node in body.graph.nodes]
+    for node in nodes:
+        _write_ids_out(node)
     pool = {i for node in nodes for i in _pool_ids(node)}
     captured = Captured(graph, {0: "current"} | {i: "pool" for i in sorted(pool - {0})})
     numbers = _UserStreams(captured, _devices(nodes, inputs))
     for node in nodes:
         custom = node.meta.get("custom") or {}
         if _DYNAMO_KEY in custom:
-            if STREAM_KEY in custom and node.op != "placeholder":
-                raise MixedContexts(op=node.name, where=place(node))
-            number = custom[_DYNAMO_KEY]
-            node.meta["custom"] = {k: v for k, v in custom.items() if k != _DYNAMO_KEY} | {
-                STREAM_KEY: numbers.id_of(number, node)
-            }
+            rest = {key: value for key, value in custom.items() if key != _DYNAMO_KEY}
+            node.meta["custom"] = {STREAM_KEY: numbers.id_of(custom[_DYNAMO_KEY], node)} | rest
     for node in nodes:
         _keep_what_outlives_the_call(node, captured, numbers)
     for node in reversed(nodes):
         if _sync_name(node) is not None or torch_compat.is_object_lookup(node) and not node.users:
             node.replace_all_uses_with(None)
-            graph.graph.erase_node(node)
-    graph.recompile()
+            node.graph.erase_node(node)
+    for body in bodies:
+        body.recompile()
     return captured
 
 
-def _apply_contexts(graph: torch.fx.Graph) -> None:
-    """Puts ``STREAM_KEY`` on what stands between the marks of ``anabranch.stream``, which go."""
-    entered: list[int] = []
-    for node in list(graph.nodes):
+@dataclass(frozen=True)
+class _Context:
+    """An ``anabranch.stream(id)`` that was entered where Dynamo's key had the value ``around``."""
+
+    id: int
+    around: int | None
+
+
+def _apply_contexts(gm: GraphModule, inherited: _Context | None) -> None:
+    """Puts ``STREAM_KEY`` on what stands between the marks of ``anabranch.stream``, which go; in bodies, too.
+
+    A body inherits the context around its op: AOTAutograd puts some bodies in the op's place. Inside ``anabranch.stream``
+    a ``torch.cuda.stream`` is the inner one where it is not the one that was there on entry, and then keeps its key.
+    """
+    entered = [] if inherited is None else [inherited]
+    for node in list(gm.graph.nodes):
         name = torch_compat.op_name(node)
+        around = (node.meta.get("custom") or {}).get(_DYNAMO_KEY)
         if name == "anabranch::enter_stream":
-            entered.append(node.args[0])
-            graph.erase_node(node)
+            entered.append(_Context(_known(node.args[0]), around))
+            gm.graph.erase_node(node)
         elif name == "anabranch::exit_stream":
             # After a graph break inside a context, Dynamo may compile its exit alone; the context's ops ran eagerly then.
             if entered:
                 entered.pop()
-            graph.erase_node(node)
-        elif entered and node.op != "placeholder":
-            node.meta["custom"] = (node.meta.get("custom") or {}) | {STREAM_KEY: entered[-1]}
+            gm.graph.erase_node(node)
+        elif entered and node.op != "placeholder" and around == entered[-1].around:
+            rest = {key: value for key, value in (node.meta.get("custom") or {}).items() if key != _DYNAMO_KEY}
+            node.meta["custom"] = rest | {STREAM_KEY: entered[-1].id}
+        for x in node.all_input_nodes:
+            if x.op == "get_attr" and isinstance(body := getattr(gm, x.target, None), GraphModule):
+                _apply_contexts(body, entered[-1] if entered else None)
+
+
+def _known(id: int | Node) -> int:
+    """A stream's id as a number. Dynamo makes a symbol of an id that changed between calls; asking for it adds a guard."""
+    return int(id.meta["example_value"]) if isinstance(id, Node) else id
+
+
+def _write_ids_out(node: Node) -> None:
+    """Makes the arguments of a fork or join positional, and its ids numbers."""
+    if torch_compat.op_name(node) in _BOUNDARIES:
+        given = dict(zip(("xs", "source", "target"), node.args)) | node.kwargs
+        node.args = (given["xs"], _known(given["source"]), _known(given["target"]))
+        node.kwargs = {}
 
 
 _PROJECT = str(Path(__file__).parent)
@@ -109,7 +143,7 @@ def _pool_ids(node: Node) -> Iterable[int]:
     custom = node.meta.get("custom") or {}
     if STREAM_KEY in custom:
         yield custom[STREAM_KEY]
-    if torch_compat.op_name(node) in ("anabranch::fork_stream", "anabranch::join_stream"):
+    if torch_compat.op_name(node) in _BOUNDARIES:
         yield from node.args[1:]
 
 
@@ -158,6 +192,8 @@ def _sync_name(node: Node) -> str | None:
         return torch_compat.op_name(node).removeprefix("streams::")
     if node.op == "call_method" and node.args and isinstance(node.args[0], Node):
         first = node.args[0]
+        if node.target == "record_stream":
+            return node.target
         if torch_compat.is_object_lookup(first) or _sync_name(first) in _RECORDS:
             return node.target
     return None

@@ -70,15 +70,6 @@ class WrongDevice(AnabranchError):
     )
 
 
-class MixedContexts(AnabranchError):
-    """Both kinds of stream contexts around one op."""
-
-    message = (
-        "{op} is inside torch.cuda.stream(...) and anabranch.stream(...) at once, and which is the inner one is not known "
-        "to the compiler: use one kind of context in a function"
-    )
-
-
 class UnsupportedSync(AnabranchError):
     """A wait of the host inside a compiled program."""
 

@@ -23,9 +23,13 @@ def dynamo_object(index: int) -> Any | None:
 
 
 def is_current_stream(index: int) -> bool:
-    """Whether ``index`` means the stream that is current at each call. Torch 2.11 has no number for it: handles tell."""
-    if index == _CURRENT_STREAM_INDEX:
-        return True
+    """Whether ``index`` means the stream that is current at each call.
+
+    A stream object that happens to be current when compiling need not be so at the next call: from torch 2.13 on it has a
+    number of its own. Torch 2.11 has no number for the current stream: handles have to tell.
+    """
+    if _CURRENT_STREAM_INDEX is not None:
+        return index == _CURRENT_STREAM_INDEX
     stream = dynamo_object(index)
     return isinstance(stream, torch.Stream) and stream == torch.accelerator.current_stream(stream.device)
 

@@ -5,10 +5,12 @@ local to a program; 0 is the caller's current stream. In eager all runs on the c
 so that writing to a result in place changes no operand, in eager as compiled.
 """
 
+from typing import NoReturn
+
 import torch
 from torch import Tensor
 
-from anabranch.dialect.errors import NotATensor, SameStream, UnknownStream
+from anabranch.dialect.errors import AnabranchError, NotATensor, SameStream, UnknownStream
 
 _LIBRARY = torch.library.Library("anabranch", "DEF")
 for _name in ("fork_stream", "join_stream"):
@@ -35,19 +37,26 @@ def join_stream(*tensors: Tensor, source: int = 1, target: int = 0) -> Tensor | 
 def check_stream_id(call: str, name: str, value: object) -> None:
     """Raises ``UnknownStream`` unless ``value`` can be a stream's id."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise UnknownStream(call=call, name=name, value=value)
+        _refuse(UnknownStream, call=call, name=name, value=value)
+
+
+def _refuse(error: type[AnabranchError], **fields: object) -> NoReturn:
+    if torch.compiler.is_compiling():
+        # Dynamo shows this message where it may not break the graph, and none of the error's own.
+        torch._dynamo.graph_break(msg=error.message.format(**fields))
+    raise error(**fields)
 
 
 def _cross(op, name: str, tensors: tuple, source: int, target: int) -> Tensor | tuple[Tensor, ...]:
     for i, x in enumerate(tensors):
         if not isinstance(x, Tensor):
-            raise NotATensor(call=name, position=i, kind=type(x).__name__)
+            _refuse(NotATensor, call=name, position=i, kind=type(x).__name__)
     if not tensors:
-        raise NotATensor(call=name, position=0, kind="nothing")
+        _refuse(NotATensor, call=name, position=0, kind="nothing")
     check_stream_id(name, "source", source)
     check_stream_id(name, "target", target)
     if source == target:
-        raise SameStream(call=name, stream=source)
+        _refuse(SameStream, call=name, stream=source)
     results = op(list(tensors), source, target)
     return results[0] if len(results) == 1 else tuple(results)
 

@@ -13,11 +13,11 @@ from torch.fx import Graph, GraphModule
 import anabranch
 from anabranch.dialect import torch_compat
 from anabranch.dialect.capture import capture
-from anabranch.dialect.errors import MixedContexts, UnsupportedOp, UnsupportedSync, WrongDevice
+from anabranch.dialect.errors import UnsupportedOp, UnsupportedSync, WrongDevice
 from anabranch.dialect.explicit import make_explicit
 from anabranch.dialect.flatten import flatten
 from anabranch.dialect.import_fx import import_graph
-from anabranch.dialect.stream_context import STREAM_KEY
+from anabranch.dialect.stream_context import ENTER, EXIT, STREAM_KEY
 from anabranch.dialect.torch_ops import FORK, JOIN
 
 X = torch.ones(4)
@@ -147,11 +147,41 @@ def test_a_stream_of_another_device_is_refused(objects):
         capture(gm, [torch.ones(4, device="meta")])
 
 
-def test_both_kinds_of_context_around_one_op_are_refused(objects):
-    gm = graph_of((torch.sin, S))
-    next(n for n in gm.graph.nodes if n.target is torch.sin).meta["custom"] = {"stream": S, STREAM_KEY: 1}
-    with pytest.raises(MixedContexts, match="use one kind of context in a function"):
-        capture(gm, [X])
+def test_of_both_kinds_of_context_the_inner_one_counts(objects):
+    graph = Graph()
+    x = graph.placeholder("x")
+    x.meta["example_value"] = X
+
+    def step(op, *args, stream=None):
+        node = graph.call_function(op, args)
+        node.meta = {"example_value": X} | ({} if stream is None else {"custom": {"stream": stream}})
+        return node
+
+    step(ENTER, 2)
+    a = step(torch.sin, x)
+    b = step(torch.cos, a, stream=S)
+    step(EXIT)
+    c = step(torch.exp, b, stream=S)
+    step(ENTER, 3, stream=S)
+    d = step(torch.sin, c, stream=S)
+    step(EXIT, stream=S)
+    e = step(torch.cos, d, stream=S)
+    graph.output((e,))
+    captured = capture(GraphModule({}, graph), [X])
+    assert captured.streams == {0: "current", 2: "pool", 3: "pool", 4: "user"}
+    assert keys(captured) == [2, 4, 4, 3, 4]
+
+
+def test_a_tensors_record_stream_as_torch_2_11_writes_it_goes(objects):
+    graph = Graph()
+    x = graph.placeholder("x")
+    x.meta["example_value"] = X
+    s = graph.call_function(torch._dynamo.graph_bytecode_inputs.get_external_object_by_index, (S,))
+    graph.call_method("record_stream", (x, s))
+    graph.output((x,))
+    captured = capture(GraphModule({}, graph), [X])
+    assert [n.op for n in captured.graph.graph.nodes] == ["placeholder", "output"]
+    assert captured.user_streams == {1: S}
 
 
 def functional(program, *inputs) -> GraphModule:
