@@ -35,7 +35,8 @@ aten = torch.ops.aten
 '''
 _BUFFERS = '"""A call\'s memory, which later calls on the same stream use again. No bytes are in use twice at once."""'
 _FILE_AND_LINE = re.compile(r'"([^"]+\.py)":(\d+)')
-_OPERAND = re.compile(r"%(\d+)")
+# A string, which stays as it is, or an operand's number.
+_STRING_OR_OPERAND = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|%(\d+)""")
 
 
 def emit_plan(module: ir.Operation, kernels: dict[str, Kernel], facts: dict[str, Any]) -> str:
@@ -169,7 +170,7 @@ def _op(op: ir.Operation) -> str:
 
 
 def _fill(arguments: str, operands: list[str]) -> str:
-    return _OPERAND.sub(lambda match: operands[int(match[1])], arguments)
+    return _STRING_OR_OPERAND.sub(lambda match: match[1] or operands[int(match[2])], arguments)
 
 
 def _after_comma(arguments: str) -> str:

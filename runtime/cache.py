@@ -1,5 +1,6 @@
 """Plans on disk, found by what they were compiled from."""
 
+import functools
 import hashlib
 import os
 import platform
@@ -15,6 +16,10 @@ _HEADER = "# sha256 of what follows: "
 
 class CorruptCacheWarning(UserWarning):
     """A file of the cache is not what was written there; the program is compiled again."""
+
+
+class UnusableCacheWarning(UserWarning):
+    """The cache's folder cannot be written; plans are kept for this process only."""
 
 
 def cache_dir() -> Path:
@@ -44,32 +49,61 @@ class PlanCache:
         path = self._path(key)
         try:
             header, _, text = path.read_bytes().partition(b"\n")
-        except FileNotFoundError:
+        except OSError:
+            # What cannot be read is written anew; ``put`` says if that cannot be done either.
             return None
         if header.decode(errors="replace") == _HEADER + hashlib.sha256(text).hexdigest():
             return path
+        # Removed first, as a warning may be an error.
+        path.unlink(missing_ok=True)
         warnings.warn(
             f"the cached plan {path} is corrupt (its text does not match its checksum): it is removed and the program is "
             "compiled again",
             CorruptCacheWarning,
             stacklevel=2,
         )
-        path.unlink(missing_ok=True)
         return None
 
     def put(self, key: str, text: str) -> Path:
-        """Stores a plan and returns its file."""
+        """Stores a plan and returns its file.
+
+        Where the folder cannot be written, that is a file which goes when the process ends, with an
+        ``UnusableCacheWarning``.
+        """
+        try:
+            return self._write(key, text)
+        except OSError as error:
+            warnings.warn(
+                f"plans cannot be cached in {self.folder} ({error.strerror or error}): the program is compiled again in each "
+                "process; set ANABRANCH_CACHE_DIR to a folder that can be written",
+                UnusableCacheWarning,
+                stacklevel=2,
+            )
+        return PlanCache(Path(_folder_of_process().name))._write(key, text)
+
+    def _write(self, key: str, text: str) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
         data = text.encode()
-        # Others see the old file or the new one, never a part.
-        with tempfile.NamedTemporaryFile(dir=self.folder, suffix=".tmp", delete=False) as file:
-            file.write(f"{_HEADER}{hashlib.sha256(data).hexdigest()}\n".encode() + data)
         path = self._path(key)
-        os.replace(file.name, path)
+        file = tempfile.NamedTemporaryFile(dir=self.folder, suffix=".tmp", delete=False)
+        try:
+            with file:
+                file.write(f"{_HEADER}{hashlib.sha256(data).hexdigest()}\n".encode() + data)
+            # Others see the old file or the new one, never a part.
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
         return path
 
     def _path(self, key: str) -> Path:
         return self.folder / f"plan_{key}.py"
+
+
+@functools.cache
+def _folder_of_process() -> tempfile.TemporaryDirectory:
+    """A folder that lives as long as the process."""
+    return tempfile.TemporaryDirectory(prefix="anabranch-")
 
 
 def _sources() -> str:

@@ -3,7 +3,9 @@
 What makes it safe for any number of threads and of calling streams at once:
 
 - Stream 0 is the caller's current stream, looked up at each call. Side streams are shared by all calls: every plan makes
-  them wait for the caller's stream first, and the caller's stream for them at the end.
+  them wait for the caller's stream first, and the caller's stream for them at the end. Only calls that a CUDA graph
+  captures have side streams of their own: a side stream is part of the capture until this ends, and would take the work
+  of other threads into the graph.
 - The results are memory of the caller's stream. The buffers are, too, and are kept for its next call: on that stream it
   is ordered after this call's side work. Calls that overlap on the host, or come from other streams, have buffers of their
   own. So no ``record_stream``, and no host wait.
@@ -20,7 +22,8 @@ import torch
 
 from anabranch.dialect.torch_ops import tensor_results
 
-_POOL: dict[tuple[int, int], torch.cuda.Stream] = {}
+# By device, id and, during a capture, the handle of the capturing stream.
+_POOL: dict[tuple[int, int, int | None], torch.cuda.Stream] = {}
 # Compiled kernels, bound to their grid, by what Triton specializes them for.
 _RUNNERS: dict[tuple, tuple[Callable, tuple[int, ...]]] = {}
 # Triton specializes a kernel for pointers that are multiples of this many bytes.
@@ -63,6 +66,7 @@ class CudaRuntime:
         self._leases: KeptMemory | None = None
         self._leased: tuple[torch.Tensor, ...] | None = None
         self._caller = self._current = torch.cuda.current_stream(device)
+        self._capturing = torch.cuda.is_current_stream_capturing()
         self._user_streams = user_streams
         self._free = _EVENTS.setdefault(device.index, deque())
         self._used: list[torch.cuda.Event] = []
@@ -75,7 +79,7 @@ class CudaRuntime:
             return self._caller
         stream = self._user_streams.get(id)
         if stream is None:
-            key = self._device.index, id
+            key = self._device.index, id, self._caller.cuda_stream if self._capturing else None
             # setdefault, as two threads may come here at once.
             stream = _POOL.get(key) or _POOL.setdefault(key, torch.cuda.Stream(self._device))
         self._side.append(stream)
@@ -98,7 +102,7 @@ class CudaRuntime:
     def memory(self, buffers: Callable[[Any], tuple[torch.Tensor, ...]]) -> tuple[torch.Tensor, ...]:
         """What the plan's function ``buffers`` makes, or made for an earlier call on the same stream."""
         # What is made during a capture belongs to the captured graph.
-        self._leases = None if torch.cuda.is_current_stream_capturing() else self._kept
+        self._leases = None if self._capturing else self._kept
         tensors = None if self._leases is None else self._leases.take(self._caller)
         if tensors is None:
             # Tensors made in inference mode could not be written outside of it.
@@ -154,9 +158,14 @@ class CudaRuntime:
         return tuple(tensor_results(op, op(*args, **kwargs)))
 
     def join(self) -> None:
-        """Orders all side work before what comes next on the caller's stream, for a call that did not come to its end."""
+        """Orders all that was issued before what comes next on any of the streams, for a call that did not come to its end.
+
+        The side streams wait, too: memory that was allocated on one of them goes back to it, and others may still read it.
+        """
         for stream in self._side:
             self._caller.wait_stream(stream)
+        for stream in self._side:
+            stream.wait_stream(self._caller)
 
     def finish(self) -> None:
         """Makes the caller's stream current again; to be called however the call ends."""

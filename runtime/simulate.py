@@ -6,6 +6,7 @@ missing wait, or memory reused too early, shows as a wrong number.
 """
 
 import random
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from anabranch.dialect.errors import AnabranchError
 from anabranch.dialect.torch_ops import tensor_results
 
 _POISON = 0xFF
+# Triton's interpreter replaces functions of `triton.language` while a kernel runs, for all threads.
+_INTERPRETER = threading.Lock()
 
 
 class Deadlock(AnabranchError):
@@ -82,9 +85,8 @@ class SimulatedRuntime:
         """Queues a Triton kernel, which runs in Triton's interpreter."""
 
         def work() -> None:
-            with warnings.catch_warnings():
+            with _INTERPRETER, warnings.catch_warnings():
                 # Lanes beyond a tensor's end compute on garbage that is never stored.
-                warnings.filterwarnings("ignore", category=RuntimeWarning, module="numpy|triton")
                 warnings.simplefilter("ignore", RuntimeWarning)
                 kernel[grid](*tensors, **constants)
 
