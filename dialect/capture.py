@@ -10,6 +10,7 @@ call's ends, where it costs one event each and is never too weak:
 A host wait cannot be kept so, and is refused.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +57,7 @@ def capture(graph: GraphModule, inputs: Sequence[object]) -> Captured:
     bodies = [module for module in graph.modules() if isinstance(module, GraphModule)]
     nodes = [node for body in bodies for node in body.graph.nodes]
     for node in nodes:
-        _write_ids_out(node)
+        _normalize_boundary(node)
     pool = {i for node in nodes for i in _pool_ids(node)}
     captured = Captured(graph, {0: "current"} | {i: "pool" for i in sorted(pool - {0})})
     numbers = _UserStreams(captured, _devices(nodes, inputs))
@@ -115,23 +116,26 @@ def _known(id: int | Node) -> int:
     return int(id.meta["example_value"]) if isinstance(id, Node) else id
 
 
-def _write_ids_out(node: Node) -> None:
-    """Makes the arguments of a fork or join positional, and its ids numbers."""
-    if torch_compat.op_name(node) in _BOUNDARIES:
-        given = dict(zip(("xs", "source", "target"), node.args)) | node.kwargs
-        node.args = (given["xs"], _known(given["source"]), _known(given["target"]))
-        node.kwargs = {}
+_HERE = str(Path(__file__).parent)
 
 
-_PROJECT = str(Path(__file__).parent)
+def _normalize_boundary(node: Node) -> None:
+    """Makes the arguments of a fork or join positional, its ids numbers, and its place in the source the user's call."""
+    if torch_compat.op_name(node) not in _BOUNDARIES:
+        return
+    given = dict(zip(("xs", "source", "target"), node.args)) | node.kwargs
+    node.args = (given["xs"], _known(given["source"]), _known(given["target"]))
+    node.kwargs = {}
+    if trace := node.meta.get("stack_trace"):
+        frames = re.split(r'^(?=\s*File ")', trace, flags=re.MULTILINE)
+        node.meta["stack_trace"] = "".join(frame for frame in frames if f'File "{_HERE}' not in frame)
 
 
 def place(node: Node) -> str | None:
     """The user's line that made ``node``: ``model.py:12: y = x + 1``."""
     lines = (node.meta.get("stack_trace") or "").strip().splitlines()
     for i in range(len(lines) - 1, -1, -1):
-        # The last frame may be inside fork_stream itself.
-        if lines[i].lstrip().startswith("File ") and _PROJECT not in lines[i]:
+        if lines[i].lstrip().startswith("File "):
             file, line = lines[i].strip().removeprefix("File ").split(", line ")
             code = lines[i + 1].strip() if i + 1 < len(lines) else ""
             return f"{file.strip(chr(34))}:{line.split(',')[0]}: {code}"
