@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule
 
 import anabranch
@@ -51,9 +52,10 @@ def test_each_op_has_the_users_line_a_fork_too():
 def refusal(op, args: tuple, value: torch.Tensor) -> str:
     graph = Graph()
     x = graph.placeholder("x")
-    x.meta["val"] = torch.ones(2)
+    fakes = FakeTensorMode()
+    x.meta["val"] = fakes.from_tensor(torch.ones(2))
     y = graph.call_function(op, (x, *args))
-    y.meta = {"val": value, "stack_trace": 'File "model.py", line 3, in f\n    y = op(x)'}
+    y.meta = {"val": fakes.from_tensor(value), "stack_trace": 'File "model.py", line 3, in f\n    y = op(x)'}
     graph.output((y,))
     with pytest.raises(UnsupportedOp) as refused:
         import_graph(GraphModule({}, graph), {0: "current"})
