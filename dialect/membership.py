@@ -27,19 +27,22 @@ def has_stream(value: ir.Value) -> bool:
     return "tensor" in str(value.type)
 
 
-def is_unpacking(op: ir.OpView) -> bool:
-    """Whether ``op`` takes tensors out of a list: lists cannot cross streams, so it runs where the list was made."""
-    return op.operation.name in _UNPACKING and has_stream(op.operation.operands[0])
-
-
 def defining_op(value: ir.Value) -> ir.OpView | None:
     """The op whose result ``value`` is, or None for an argument of a function or region."""
     return None if isinstance(value, ir.BlockArgument) else value.owner.opview
 
 
 def is_list_of_tensors(op: ir.OpView) -> bool:
-    """Whether ``op`` puts tensors into a list: it runs no work, and is made anew wherever the list is used."""
-    return op.operation.name == "torch.prim.ListConstruct" and any(has_stream(x) for x in op.operation.operands)
+    """Whether ``op`` puts tensors, or nothing, into a list of tensors: no work, and made anew wherever the list is used."""
+    return op.operation.name == "torch.prim.ListConstruct" and has_stream(op.operation.results[0])
+
+
+def is_unpacking(op: ir.OpView) -> bool:
+    """Whether ``op`` takes tensors out of a list that another op gave: it runs there, as lists cannot cross streams."""
+    if op.operation.name not in _UNPACKING or not has_stream(op.operation.operands[0]):
+        return False
+    made_by = defining_op(op.operation.operands[0])
+    return made_by is not None and not is_list_of_tensors(made_by)
 
 
 def origin(value: ir.Value) -> ir.Value:
@@ -172,11 +175,31 @@ def _resolve_floating(membership: Membership, block: ir.Block, ops: list[ir.OpVi
 
 
 def verify(function: ir.OpView) -> Membership | None:
-    """The membership of ``function``; None, with an error emitted for each conflict, where its streams contradict."""
+    """The membership of ``function``; None, with an error emitted for each conflict, where its streams contradict.
+
+    None, too, where ``function`` is not in value form: ops inside ops, or several blocks, would be passed over.
+    """
+    if not _is_flat(function):
+        return None
     membership = infer(function)
     for conflict in membership.conflicts:
         conflict.op.operation.location.emit_error(_explain(membership, conflict))
     return None if membership.conflicts else membership
+
+
+def _is_flat(function: ir.OpView) -> bool:
+    blocks = list(function.operation.regions[0].blocks)
+    if len(blocks) > 1:
+        function.operation.location.emit_error(f"'func.func' op has {len(blocks)} blocks, but value form has one")
+        return False
+    for op in blocks[0].operations:
+        if len(op.operation.regions):
+            op.operation.location.emit_error(
+                f"'{op.operation.name}' op holds other ops, but value form is one flat list: pass what it computes as an op "
+                "of its own, or run this pass before the ops are gathered into regions"
+            )
+            return False
+    return True
 
 
 def _explain(membership: Membership, conflict: Conflict) -> str:

@@ -10,6 +10,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 
 from anabranch.dialect.definition import Body, Op, Operand, Operands, Result, Results
+from anabranch.dialect.errors import AnabranchError
 
 STREAMS_ATTR = "anabranch.streams"
 ALLOC_SPACES = ("arena", "output", "foreign")
@@ -27,11 +28,21 @@ class EventType:
         return ir.Type.parse(EventType.TEXT)
 
 
+class MalformedStreamTable(AnabranchError):
+    """The attribute of a module that says what its streams are cannot be read."""
+
+    message = '\'{attribute}\' is {table}: write what each stream is by its id: {{"0" = "current", "1" = "pool"}}'
+
+
 def stream_table(module: ir.Operation) -> dict[int, str] | None:
-    """What each stream of ``module`` is, by id; None if the module does not say."""
+    """What each stream of ``module`` is, by id; None if the module does not say. Raises ``MalformedStreamTable``."""
     if STREAMS_ATTR not in module.attributes:
         return None
-    return {int(entry.name): ir.StringAttr(entry.attr).value for entry in ir.DictAttr(module.attributes[STREAMS_ATTR])}
+    table = module.attributes[STREAMS_ATTR]
+    entries = list(table) if isinstance(table, ir.DictAttr) else []
+    if not entries or not all(entry.name.isdecimal() and isinstance(entry.attr, ir.StringAttr) for entry in entries):
+        raise MalformedStreamTable(attribute=STREAMS_ATTR, table=table)
+    return {int(entry.name): entry.attr.value for entry in entries}
 
 
 def functions(module: ir.Operation | ir.Module) -> list[ir.OpView]:
@@ -45,7 +56,10 @@ def _verify_streams(op, *ids: int) -> bool:
     module = op.operation
     while module.name != "builtin.module" and module.parent is not None:
         module = module.parent.operation
-    table = stream_table(module)
+    try:
+        table = stream_table(module)
+    except MalformedStreamTable as error:
+        return op.fail(f"cannot look up its streams: {error}")
     for i in ids:
         if i < 0:
             return op.fail(f"names streams by non-negative ids, not by {i}")
@@ -124,14 +138,32 @@ class RegionOp(Op, name="region"):
         want, have = [x.type for x in self.operation.results], [x.type for x in last.operands]
         if want != have:
             return self.fail(f"returns what it yields: results are {_types(want)}, yielded {_types(have)}")
-        # that the body sees nothing but its arguments
-        for op in block.operations:
-            for operand in op.operation.operands:
-                if (operand.owner if isinstance(operand, ir.BlockArgument) else operand.owner.operation.block) != block:
-                    return self.fail(
-                        f"is isolated: '{op.operation.name}' in its body uses {operand.get_name()} from outside"
-                    )
+        # that the body sees nothing but its arguments, at any depth
+        for user, value in _uses_below(block):
+            if not _is_inside(value, self.operation):
+                return self.fail(f"is isolated: '{user.name}' in its body uses {value.get_name()} from outside")
         return _verify_streams(self, self.stream.value)
+
+
+def _uses_below(block: ir.Block) -> list[tuple[ir.Operation, ir.Value]]:
+    """Each op under ``block`` with each of its operands."""
+    uses = []
+
+    def visit(operation: ir.Operation) -> ir.WalkResult:
+        uses.extend((operation, value) for value in operation.operands)
+        return ir.WalkResult.ADVANCE
+
+    for op in block.operations:
+        op.operation.walk(visit)
+    return uses
+
+
+def _is_inside(value: ir.Value, operation: ir.Operation) -> bool:
+    """Whether ``value`` is made in a body of ``operation``."""
+    around = value.owner.owner if isinstance(value, ir.BlockArgument) else value.owner.parent
+    while around is not None and around.operation != operation:
+        around = around.operation.parent
+    return around is not None
 
 
 def _types(types) -> str:
@@ -146,7 +178,17 @@ class YieldOp(Op, name="yield"):
     def check(self):
         if self.operation.parent.name != RegionOp.OPERATION_NAME:
             return self.fail(f"ends the body of '{RegionOp.OPERATION_NAME}', not of '{self.operation.parent.name}'")
+        # that nothing follows: MLIR does not know this op to be a terminator
+        if list(self.operation.block.operations)[-1] != self:
+            return self.fail("ends its block, but ops follow it")
         return True
+
+
+def _verify_layouts(op) -> bool:
+    """Checks that ``op`` says where each of its results lies."""
+    if len(op.layouts) != len(op.operation.results) or not all(isinstance(x, ir.StringAttr) for x in op.layouts):
+        return op.fail(f"says where each result lies: {len(op.operation.results)} results, but 'layouts' is {op.layouts}")
+    return True
 
 
 class CallKernelOp(Op, name="call_kernel"):
@@ -156,6 +198,9 @@ class CallKernelOp(Op, name="call_kernel"):
     outputs: Results
     callee: ir.FlatSymbolRefAttr
     layouts: ir.ArrayAttr
+
+    def check(self):
+        return _verify_layouts(self)
 
 
 class ExternOp(Op, name="extern"):
@@ -167,6 +212,9 @@ class ExternOp(Op, name="extern"):
     arguments: ir.StringAttr
     layouts: ir.ArrayAttr
 
+    def check(self):
+        return _verify_layouts(self)
+
 
 class ViewOp(Op, name="view"):
     """A tensor that shares its operand's memory: no kernel runs. In kernel form on tensors, in schedule form on memrefs."""
@@ -176,6 +224,9 @@ class ViewOp(Op, name="view"):
     callee: ir.StringAttr
     arguments: ir.StringAttr
     layouts: ir.ArrayAttr
+
+    def check(self):
+        return _verify_layouts(self)
 
 
 class AllocOp(Op, name="alloc"):

@@ -11,7 +11,7 @@ After:
     %results:2 = "anabranch.fork_stream"(%a, %b) {source = 0 : i64, target = 1 : i64}
 
 The lists and numbers that nothing else uses are removed. Refuses a call whose list of tensors is not written out, whose
-streams are no constants, or whose result is used as a list.
+streams are no constants, or whose result is used as a list or taken for other tensors than the call was given.
 """
 
 from torch_mlir import ir
@@ -36,9 +36,9 @@ def raise_stream_ops(module: ir.Operation | ir.Module) -> None:
 def _raise(call: ir.Operation) -> None:
     name = call.attributes["name"].value
     arguments = [defining_op(x) for x in call.operands]
-    if len(arguments) != 3 or not _is(arguments[0], "torch.prim.ListConstruct"):
+    if len(arguments) != 3 or len(call.results) != 1 or not _is(arguments[0], "torch.prim.ListConstruct"):
         call.location.emit_error(
-            f"'{name}' takes a list of tensors made by 'torch.prim.ListConstruct', then source and target"
+            f"'{name}' takes a list of tensors made by 'torch.prim.ListConstruct', then source and target, and gives a list"
         )
         return
     if not all(_is(x, "torch.constant.int") for x in arguments[1:]):
@@ -52,10 +52,19 @@ def _raise(call: ir.Operation) -> None:
         )
         return
     tensors = list(arguments[0].operation.operands)
+    given = [x.type for x in tensors]
+    for user in users:
+        taken = [x.type for x in user.operation.results]
+        if taken != given:
+            call.location.emit_error(
+                f"'{name}' gives what it takes, ({', '.join(map(str, given))}), but 'torch.prim.ListUnpack' takes "
+                f"({', '.join(map(str, taken))}) out of its result"
+            )
+            return
     source, target = (x.operation.attributes["value"] for x in arguments[1:])
     boundary = ir.Operation.create(
         _CALLS[name],
-        results=[x.type for x in tensors],
+        results=given,
         operands=tensors,
         attributes={"source": source, "target": target},
         loc=call.location,

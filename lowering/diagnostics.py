@@ -31,9 +31,9 @@ class Diagnostic:
         place = f"{self.file}:{self.line}:{self.column}: " if self.line else ""
         return f"{place}{self.severity}: {self.message}"
 
-    def render(self, source: list[str]) -> str:
-        """The message with the line of ``source`` it speaks of and a caret under the column."""
-        if not 0 < self.line <= len(source):
+    def render(self, file: str, source: list[str]) -> str:
+        """The message, and where it speaks of ``file``, of lines ``source``, its line with a caret under the column."""
+        if self.file != file or not 0 < self.line <= len(source):
             return str(self)
         return f"{self}\n{source[self.line - 1]}\n{' ' * (self.column - 1)}^"
 

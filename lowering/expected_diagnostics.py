@@ -7,9 +7,17 @@ lines away, at the next (``@below``) or last (``@above``) line that holds no exp
 import re
 from dataclasses import dataclass
 
+from anabranch.dialect.errors import AnabranchError
 from anabranch.lowering.diagnostics import Diagnostic
 
+_MEANT = re.compile(r"//.*expected-\w+\s*@?[\w+\-]*\s*\{\{?")
 _EXPECTATION = re.compile(r"expected-(error|warning|note|remark)\s*(?:@(\+\d+|-\d+|above|below|unknown))?\s*\{\{(.*?)\}\}")
+
+
+class UnreadableExpectation(AnabranchError):
+    """A comment looks like an expectation and is none: what it means to check would never be checked."""
+
+    message = "'{comment}' expects nothing: write it as 'expected-error@+1 {{{{text}}}}' (or warning, note, remark)"
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,13 @@ class Expectation:
 
 
 def parse_expectations(lines: list[str], first_line: int = 1) -> list[Expectation]:
-    """The expectations in the comments of ``lines``, the first of which is line ``first_line`` of its file."""
+    """The expectations in the comments of ``lines``, the first of which is line ``first_line`` of its file.
+
+    Raises ``UnreadableExpectation``.
+    """
+    for i, line in enumerate(lines):
+        if _MEANT.search(line) and not _EXPECTATION.search(line):
+            raise UnreadableExpectation(comment=line.strip(), where=f"line {i + first_line}")
     return [
         Expectation(match[1], _target(lines, i, match[2], first_line), match[3], i + first_line)
         for i, line in enumerate(lines)
@@ -49,9 +63,9 @@ def _target(lines: list[str], i: int, designator: str | None, first_line: int) -
 
 
 def check_expectations(expectations: list[Expectation], diagnostics: list[Diagnostic], file: str) -> list[str]:
-    """What differs, one message each; empty if each expectation has its own diagnostic and no other error came.
+    """What differs, one message each; empty if each expectation has its own diagnostic and no other error or warning came.
 
-    As in MLIR, a note, warning or remark that nobody expects is no difference unless it is an error or warning.
+    Notes and remarks need not be expected.
     """
     unmatched = list(expectations)
     problems = []
@@ -61,7 +75,7 @@ def check_expectations(expectations: list[Expectation], diagnostics: list[Diagno
             unmatched.remove(match)
         elif diagnostic.severity in ("error", "warning"):
             problems.append(f"unexpected {diagnostic}")
-    problems += [
-        f"{file}:{e.written_at}: expected {e.severity} '{e.text}' on line {e.line} was not produced" for e in unmatched
-    ]
+    for e in unmatched:
+        place = f"on line {e.line}" if e.line else "anywhere"
+        problems.append(f"{file}:{e.written_at}: expected {e.severity} '{e.text}' {place} was not produced")
     return problems

@@ -17,7 +17,7 @@ its earlier work does not wait. Regions stand in the order in which they were op
 
 Requires strict normal form. Guarantees that fork and join are gone: what crosses is a region operand that a region of
 another stream gives; function arguments are on stream 0. Constants are copied into each region that uses them, equal ones
-once. Refuses operands that are on another stream than their op.
+once. Refuses operands that are on another stream than their op, and lists of tensors as results.
 """
 
 from dataclasses import dataclass, field
@@ -57,6 +57,14 @@ def _in_normal_form(function: ir.OpView, streams: membership.Membership) -> bool
                     "fork or join between them: run legalize-streams first"
                 )
                 return False
+        if op.operation.name == "func.return":
+            for operand in op.operation.operands:
+                if str(operand.type).startswith("!torch.list") and has_stream(operand):
+                    op.operation.location.emit_error(
+                        f"'func.return' op returns the list {operand.get_name()}, but only tensors leave regions: return "
+                        "each of its tensors"
+                    )
+                    return False
     return True
 
 

@@ -9,8 +9,9 @@ After:
     %x2 = fork %x {0 -> 2};  %w2 = fork %w {0 -> 2};  %y = torch.aten.mm %x2, %w2;  %y0 = join %y {2 -> 0};  return %y0
 
 Requires value form. Guarantees that every tensor operand is on the stream of its op, function arguments being on stream 0;
-that no value crosses twice to the same stream, nor there and back; that no fork or join is dead. A boundary between two
-side streams stays. Refuses what ``verify-streams`` refuses, and a list of tensors that would have to cross.
+that no value crosses twice to the same stream, nor there and back; that no fork or join is dead; that a second run changes
+nothing. A boundary between two side streams stays. Refuses what ``verify-streams`` refuses, and a list of tensors that would
+have to cross.
 """
 
 from torch_mlir import ir
@@ -23,9 +24,19 @@ from anabranch.dialect.ops import functions
 def legalize_streams(module: ir.Operation | ir.Module) -> None:
     """Rewrites each function of ``module`` to strict normal form, in place."""
     for function in functions(module):
-        streams = membership.verify(function)
-        if streams is not None:
-            _Legalizer(function, streams).run()
+        if membership.verify(function) is not None:
+            # What is dead says nothing of streams: were it to decide where a floating value is, nobody could tell later.
+            _erase_dead(function)
+            _Legalizer(function, membership.infer(function)).run()
+            _erase_dead(function)
+
+
+def _erase_dead(function: ir.OpView) -> None:
+    """Erases the forks, joins and lists of tensors that nothing uses."""
+    for op in reversed(list(function.operation.regions[0].blocks[0].operations)):
+        unused = not any(True for result in op.operation.results for _ in result.uses)
+        if unused and (is_boundary(op) or is_list_of_tensors(op)):
+            op.operation.erase()
 
 
 class _Legalizer:
@@ -40,13 +51,10 @@ class _Legalizer:
         for op in list(self._block.operations):
             stream = 0 if op.operation.name == "func.return" else self._streams.stream_of_op(op)
             if stream is not None:
-                for i, operand in enumerate(op.operation.operands):
+                # Lists first, so that they stand where they would if they had been there before.
+                for i, operand in sorted(enumerate(op.operation.operands), key=lambda item: not _is_list(item[1])):
                     if has_stream(operand):
                         op.operation.operands[i] = self._on_stream(operand, stream, op)
-        for op in reversed(list(self._block.operations)):
-            unused = not any(True for result in op.operation.results for _ in result.uses)
-            if unused and (is_boundary(op) or is_list_of_tensors(op)):
-                op.operation.erase()
 
     def _on_stream(self, value: ir.Value, stream: int, user: ir.OpView) -> ir.Value:
         """``value`` as seen on ``stream``, through a boundary made before ``user`` if there is none yet."""
@@ -58,11 +66,11 @@ class _Legalizer:
         if (value, stream) not in self._crossed:
             if made_by is not None and is_list_of_tensors(made_by):
                 self._crossed[value, stream] = self._list_on_stream(made_by, stream, user)
-            elif str(value.type).startswith("!torch.list"):
+            elif _is_list(value):
+                reason = "an argument" if made_by is None else f"produced there by '{made_by.operation.name}'"
                 user.operation.location.emit_error(
                     f"'{user.operation.name}' op on stream {stream} uses the list {value.get_name()} of stream {source} "
-                    f"(produced there by '{made_by.operation.name}'), but only tensors cross streams: take its tensors "
-                    f"out on stream {source} and fork those"
+                    f"({reason}), but only tensors cross streams: take its tensors out on stream {source} and fork those"
                 )
                 return value
             else:
@@ -76,6 +84,10 @@ class _Legalizer:
         for i, element in enumerate(elements):
             copy.operation.operands[i] = element
         return copy.operation.results[0]
+
+
+def _is_list(value: ir.Value) -> bool:
+    return str(value.type).startswith("!torch.list")
 
 
 def _boundary(value: ir.Value, source: int, target: int, user: ir.OpView) -> ir.Value:

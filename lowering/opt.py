@@ -1,9 +1,11 @@
 """``anabranch-opt``: reads MLIR, runs passes on it and prints the result.
 
-Exits with 0, or with 1 where the input, the pipeline, a pass or an expected diagnostic is at fault; says which on stderr.
+Exits with 0; with 1 where the input, the pipeline, a pass or an expected diagnostic is at fault; with 2 where the command
+line is. Says which on standard error.
 """
 
 import argparse
+import shlex
 import sys
 import tempfile
 import traceback
@@ -61,8 +63,9 @@ def main(argv: list[str] | None = None) -> int:
     pipeline = options.pass_pipeline or f"builtin.module({','.join(options.passes)})"
     try:
         source = sys.stdin.read() if options.input == "-" else Path(options.input).read_text()
-    except OSError as error:
-        print(f"anabranch-opt: cannot read '{options.input}': {error.strerror}", file=sys.stderr)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        print(f"anabranch-opt: cannot read '{options.input}': {reason}", file=sys.stderr)
         return 1
     tool = _Tool(source, "<stdin>" if options.input == "-" else options.input, pipeline, options)
     try:
@@ -72,7 +75,11 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     if not options.verify_diagnostics:
         text = f"{SEPARATOR}\n".join(output for output in outputs if output is not None)
-        sys.stdout.write(text) if options.output == "-" else Path(options.output).write_text(text)
+        try:
+            sys.stdout.write(text) if options.output == "-" else Path(options.output).write_text(text)
+        except OSError as error:
+            print(f"anabranch-opt: cannot write '{options.output}': {error.strerror}", file=sys.stderr)
+            return 1
     return 1 if tool.failed else 0
 
 
@@ -127,7 +134,7 @@ class _Tool:
             print(*problems, sep="\n", end="\n" if problems else "", file=sys.stderr)
             return None
         for diagnostic in diagnostics:
-            print(diagnostic.render(self.source), file=sys.stderr)
+            print(diagnostic.render(self.file, self.source), file=sys.stderr)
         if failure is not None:
             _print_repeat_command(failure, untouched)
         if failure is not None or module is None:
@@ -155,7 +162,7 @@ def _print_repeat_command(failure: PassFailed, module: ir.Operation):
         file.write(f"{module}\n")
     print(
         f"anabranch-opt: pass '{step.name}' failed; its input was written to {file.name}. To repeat:\n"
-        f"  anabranch-opt --pass-pipeline='{step.pipeline}' {file.name}",
+        f"  anabranch-opt --pass-pipeline={shlex.quote(step.pipeline)} {shlex.quote(file.name)}",
         file=sys.stderr,
     )
 

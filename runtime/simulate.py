@@ -101,7 +101,8 @@ class SimulatedRuntime:
             made = op(*args, **kwargs)
             made = [made] if isinstance(made, torch.Tensor) else [x for x in made or () if isinstance(x, torch.Tensor)]
             for result, value in zip(results, made, strict=True):
-                result.copy_(value)
+                # Some ops' shapes are not those that PyTorch says beforehand, where nobody uses the result.
+                result.resize_(value.shape).copy_(value)
 
         self._queues[stream].append(("work", str(op), work))
         return results

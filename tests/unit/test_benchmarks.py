@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+import anabranch
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -52,3 +54,19 @@ def test_without_a_gpu_a_benchmark_says_so(script):
     done = subprocess.run([sys.executable, BENCHMARKS / script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert f"{script}: needs a CUDA GPU: it measures time on streams, which a CPU only simulates" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["dlrm", "moe_shared", "towers8", "parallel_block", "mem_gemm"])
+def test_a_small_workload_computes_what_eager_does(name, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from workloads import programs
+
+    torch.manual_seed(0)
+    model, inputs = programs(torch.device("cpu"), small=True)[name]()
+    with torch.no_grad():
+        for seed in range(2):
+            torch.compiler.reset()
+            compiled = torch.compile(model, backend="anabranch", fullgraph=True, options={"seed": seed})
+            torch.testing.assert_close(compiled(*inputs), model(*inputs), rtol=3e-2, atol=3e-2)
+    streams = {stream for stream, _, _ in anabranch.last_report().launches}
+    assert streams == ({0, 1, 2, 3, 4} if name == "towers8" else {0, 1})

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from anabranch.lowering.expected_diagnostics import UnreadableExpectation, parse_expectations
 from anabranch.lowering.opt import main
 from anabranch.lowering.passes import PASSES, PassFailed, UnknownPass, run_pipeline, summary
 from anabranch.lowering.pipeline_syntax import PipelineSyntaxError, parse_pipeline
@@ -110,6 +111,72 @@ def test_an_expected_diagnostic_that_does_not_come(file, capsys):
 def test_a_diagnostic_that_is_not_expected(file, capsys):
     assert main([file(RACE), "--verify-streams", "--verify-diagnostics"]) == 1
     assert "unexpected" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("comment", ["expected-error@+1 {{text}", "expected-error@+1 {text}", "expected-eror@+1 {{text}}"])
+def test_an_expectation_that_cannot_be_read(file, capsys, comment):
+    text = f"// {comment}\nfunc.func @f() {{\n  return\n}}\n"
+    with pytest.raises(UnreadableExpectation):
+        parse_expectations(text.splitlines())
+    assert main([file(text), "--verify-streams", "--verify-diagnostics"]) == 1
+    error = capsys.readouterr().err
+    assert comment in error and "expects nothing: write it as 'expected-error@+1 {{text}}'" in error and "line 1" in error
+
+
+def test_a_file_that_is_no_text(tmp_path, capsys):
+    path = tmp_path / "input.mlir"
+    path.write_bytes(b"\xff\xfe")
+    assert main([str(path)]) == 1
+    assert "input.mlir': it is not text in UTF-8" in capsys.readouterr().err
+
+
+def test_an_output_that_cannot_be_written(file, tmp_path, capsys):
+    assert main([file(RACE), "-o", str(tmp_path / "absent" / "out.mlir")]) == 1
+    assert "absent/out.mlir': No such file or directory" in capsys.readouterr().err
+
+
+def test_passes_and_a_pipeline_at_once(file, capsys):
+    with pytest.raises(SystemExit) as exit:
+        main([file(RACE), "--verify-streams", "--pass-pipeline=builtin.module()"])
+    assert exit.value.code == 2
+    assert "give either --pass-pipeline or single passes" in capsys.readouterr().err
+
+
+def test_a_place_in_another_file_shows_no_line_of_this_one(file, capsys):
+    """A program that was imported carries the places of the Python code it comes from."""
+    here = "    return %x1 : !torch.vtensor<[4],f32>"
+    elsewhere = RACE.replace(here, f'{here} loc("model.py":2:3)')
+    assert main([file(elsewhere), "--verify-streams"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("model.py:2:3: error: 'func.return' op") and lines[1].startswith("anabranch-opt: pass")
+
+
+def test_the_command_that_repeats_a_failure_is_quoted(file, tmp_path, monkeypatch, capfd):
+    """The folder for temporary files may have a space in its name."""
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    assert main([file(RACE), "--verify-streams"]) == 1
+    command = re.search(r"^  anabranch-opt (.*)$", capfd.readouterr().err, re.MULTILINE)[1]
+    opt = f"{sys.executable} -m anabranch.lowering.opt"
+    again = subprocess.run(f"{opt} {command}", shell=True, capture_output=True, text=True)
+    assert "'func.return' op returns %0 on stream 1" in again.stderr
+
+
+def test_a_failing_pass_of_mlir_is_repeated_too(file):
+    opt = f"{sys.executable} -m anabranch.lowering.opt"
+    text = """func.func @f(%x: !torch.vtensor<[4],f32>) {
+  %0 = torch.operator "torch.aten.mine"(%x) : (!torch.vtensor<[4],f32>) -> !torch.int
+  return
+}
+"""
+    pipeline = "builtin.module(canonicalize,torch-backend-to-linalg-on-tensors-backend-pipeline)"
+    first = subprocess.run(f"{opt} {file(text)} --pass-pipeline='{pipeline}'", shell=True, capture_output=True, text=True)
+    assert first.returncode == 1 and "failed to legalize" in first.stderr
+    command = re.search(r"^  anabranch-opt (.*)$", first.stderr, re.MULTILINE)[1]
+    assert "canonicalize" not in command
+    again = subprocess.run(f"{opt} {command}", shell=True, capture_output=True, text=True)
+    assert again.returncode == 1 and "failed to legalize" in again.stderr
 
 
 def test_a_failing_pass_from_python_names_its_reasons():

@@ -188,3 +188,109 @@ func.func @f() {
   %e = "anabranch.record_event"() {stream = 0 : i64} : () -> i64
   return
 }
+
+// -----
+
+// Tests that a stream table that is no table from ids to kinds is refused at the op that looks there.
+module attributes {anabranch.streams = {"one" = "pool"}} {
+  func.func @f(%x: tensor<2xf32>) {
+    // expected-error@+1 {{cannot look up its streams: 'anabranch.streams' is {one = "pool"}: write what each stream is by its id}}
+    %y = "anabranch.fork_stream"(%x) {source = 0 : i64, target = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+    return
+  }
+}
+
+// -----
+
+// Tests that an op with one result has it.
+func.func @f() {
+  // expected-error@+1 {{'anabranch.record_event' op gives event, but has 0 results}}
+  "anabranch.record_event"() {stream = 0 : i64} : () -> ()
+  return
+}
+
+// -----
+
+// Tests that an op with one operand has it.
+func.func @f() {
+  // expected-error@+1 {{'anabranch.wait_event' op takes event, but has 0 operands}}
+  "anabranch.wait_event"() {stream = 0 : i64} : () -> ()
+  return
+}
+
+// -----
+
+// Tests that a region has its body.
+func.func @f() {
+  // expected-error@+1 {{'anabranch.region' op has body, of one block each}}
+  "anabranch.region"() ({}) {stream = 1 : i64} : () -> ()
+  return
+}
+
+// -----
+
+// Tests that a region sees nothing of the function in the bodies of its ops either.
+func.func @f(%x: !torch.vtensor<[4],f32>, %b: !torch.bool) {
+  // expected-error@+1 {{is isolated: 'torch.prim.If.yield' in its body uses %arg0 from outside}}
+  %r = "anabranch.region"(%b) ({
+  ^bb0(%c: !torch.bool):
+    %0 = torch.prim.If %c -> (!torch.vtensor<[4],f32>) {
+      torch.prim.If.yield %x : !torch.vtensor<[4],f32>
+    } else {
+      torch.prim.If.yield %x : !torch.vtensor<[4],f32>
+    }
+    "anabranch.yield"(%0) : (!torch.vtensor<[4],f32>) -> ()
+  }) {stream = 1 : i64} : (!torch.bool) -> !torch.vtensor<[4],f32>
+  return
+}
+
+// -----
+
+// Tests that nothing follows a yield.
+func.func @f() {
+  "anabranch.region"() ({
+    // expected-error@+1 {{'anabranch.yield' op ends its block, but ops follow it}}
+    "anabranch.yield"() : () -> ()
+    %0 = arith.constant 1 : i64
+    "anabranch.yield"() : () -> ()
+  }) {stream = 1 : i64} : () -> ()
+  return
+}
+
+// -----
+
+// Tests that a call of a kernel says where each result lies.
+func.func @f(%x: tensor<2xf32>) {
+  // expected-error@+1 {{'anabranch.call_kernel' op says where each result lies: 1 results, but 'layouts' is []}}
+  %0 = "anabranch.call_kernel"(%x) {callee = @kernel_0, layouts = []} : (tensor<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+// Tests that a call of a PyTorch op says where each result lies.
+func.func @f(%x: tensor<2xf32>) {
+  // expected-error@+1 {{'anabranch.extern' op says where each result lies: 1 results, but 'layouts' is [0]}}
+  %0 = "anabranch.extern"(%x) {arguments = "%0", callee = "aten.relu.default", layouts = [0]} : (tensor<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+// Tests that a view says where each result lies.
+func.func @f(%x: tensor<2xf32>) {
+  // expected-error@+1 {{'anabranch.view' op says where each result lies: 0 results, but 'layouts' is ["float32[2] strides [1] on cpu"]}}
+  "anabranch.view"(%x) {arguments = "%0", callee = "aten.t.default", layouts = ["float32[2] strides [1] on cpu"]} : (tensor<2xf32>) -> ()
+  return
+}
+
+// -----
+
+// Tests that a schedule does not launch on a stream that the module does not have.
+module attributes {anabranch.streams = {"0" = "current"}} {
+  func.func @f() {
+    // expected-error@+1 {{'anabranch.launch' op uses unknown stream id 1: this module has streams 0 (current)}}
+    "anabranch.launch"() {callee = @kernel_0, operandSegmentSizes = array<i32: 0, 0>, stream = 1 : i64} : () -> ()
+    return
+  }
+}

@@ -24,3 +24,16 @@ func.func @list_crosses(%x: !torch.vtensor<[8],f32>, %z: !t) -> (!torch.vtensor<
   %y = "anabranch.join_stream"(%h) {source = 1 : i64, target = 0 : i64} : (!torch.vtensor<[8],f32>) -> !torch.vtensor<[8],f32>
   return %y, %two#0, %two#1 : !torch.vtensor<[8],f32>, !t, !t
 }
+
+// -----
+
+!t = !torch.vtensor<[4],f32>
+
+// Tests that a list that is an argument, and so on stream 0, does not cross either.
+func.func @argument_crosses(%parts: !torch.list<vtensor>) -> !torch.vtensor<[8],f32> {
+  %int0 = torch.constant.int 0
+  // expected-error@+1 {{'torch.aten.cat' op on stream 1 uses the list %arg0 of stream 0 (an argument), but only tensors cross streams}}
+  %h = torch.aten.cat %parts, %int0 : !torch.list<vtensor>, !torch.int -> !torch.vtensor<[8],f32>
+  %y = "anabranch.join_stream"(%h) {source = 1 : i64, target = 0 : i64} : (!torch.vtensor<[8],f32>) -> !torch.vtensor<[8],f32>
+  return %y : !torch.vtensor<[8],f32>
+}

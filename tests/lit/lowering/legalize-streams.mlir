@@ -100,3 +100,40 @@ func.func @list(%i: !torch.vtensor<[4],si64>, %x: !torch.vtensor<[9,9],f32>) -> 
   %y = "anabranch.join_stream"(%h) {source = 1 : i64, target = 0 : i64} : (!t) -> !t
   return %y, %r : !t, !t
 }
+
+// Tests that a list of tensors in which there is none may be used on two streams: each makes its own.
+// CHECK-LABEL: func.func @list_of_none
+// CHECK-NEXT: torch.constant.none
+// CHECK-NEXT: %[[HERE:.*]] = torch.prim.ListConstruct %none
+// CHECK-NEXT: %[[THERE:.*]] = torch.prim.ListConstruct %none
+// CHECK-NEXT: %[[X:.*]] = "anabranch.fork_stream"
+// CHECK-NEXT: torch.aten.index.Tensor %[[X]], %[[THERE]]
+// CHECK-NEXT: torch.aten.index.Tensor %arg0, %[[HERE]]
+func.func @list_of_none(%x: !t) -> (!t, !t) {
+  %none = torch.constant.none
+  %list = torch.prim.ListConstruct %none : (!torch.none) -> !torch.list<optional<vtensor>>
+  %x1 = "anabranch.fork_stream"(%x) {source = 0 : i64, target = 1 : i64} : (!t) -> !t
+  %h = torch.aten.index.Tensor %x1, %list : !t, !torch.list<optional<vtensor>> -> !t
+  %r = torch.aten.index.Tensor %x, %list : !t, !torch.list<optional<vtensor>> -> !t
+  %y = "anabranch.join_stream"(%h) {source = 1 : i64, target = 0 : i64} : (!t) -> !t
+  return %y, %r : !t, !t
+}
+
+// Tests that a dead fork, which vanishes, does not say where a floating value is: %v8 has no user, so that %v5 has two streams.
+// CHECK-LABEL: func.func @dead_fork_says_nothing
+// CHECK: %[[V5:.*]] = torch.aten.full
+// CHECK: %[[V5_ON_1:.*]] = "anabranch.fork_stream"(%[[V5]]) {source = 0 : i64, target = 1 : i64}
+// CHECK-NEXT: torch.aten.mul.Tensor %{{.*}}, %[[V5_ON_1]]
+// CHECK-NEXT: torch.aten.relu %[[V5]]
+func.func @dead_fork_says_nothing(%x: !t) -> !t {
+  %none = torch.constant.none
+  %int4 = torch.constant.int 4
+  %size = torch.prim.ListConstruct %int4 : (!torch.int) -> !torch.list<int>
+  %v5 = torch.aten.full %size, %int4, %none, %none, %none, %none : !torch.list<int>, !torch.int, !torch.none, !torch.none, !torch.none, !torch.none -> !t
+  %x1 = "anabranch.fork_stream"(%x) {source = 0 : i64, target = 1 : i64} : (!t) -> !t
+  %v7 = torch.aten.mul.Tensor %x1, %v5 : !t, !t -> !t
+  %v8 = torch.aten.relu %v5 : !t -> !t
+  %dead = "anabranch.join_stream"(%v8) {source = 1 : i64, target = 0 : i64} : (!t) -> !t
+  %y = "anabranch.join_stream"(%v7) {source = 1 : i64, target = 0 : i64} : (!t) -> !t
+  return %y : !t
+}

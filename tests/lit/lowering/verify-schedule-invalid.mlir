@@ -101,3 +101,13 @@ func.func @foreign(%x: !m) -> !m {
   // expected-error@+1 {{race: its return to the memory of stream 1 writes %1 but does not wait for launch of @f on stream 0, which reads it}}
   return %b : !m
 }
+
+// -----
+!m = memref<4xf32, strided<[1]>>
+
+// Tests that an event that the schedule does not record is not waited for.
+func.func @recorded_elsewhere(%x: !m, %e: !anabranch.event) {
+  // expected-error@+1 {{waits for an event before it is recorded: it would never start}}
+  "anabranch.wait_event"(%e) {stream = 1 : i64} : (!anabranch.event) -> ()
+  return
+}

@@ -110,3 +110,32 @@ module attributes {anabranch.streams = {"0" = "current", "1" = "pool"}} {
     return %x : !t
   }
 }
+
+// -----
+
+!t = !torch.vtensor<[4],f32>
+
+// Tests that an op that holds other ops is refused: their uses of %x1 would be passed over.
+func.func @nested(%x: !t, %b: !torch.bool) -> !t {
+  %x1 = "anabranch.fork_stream"(%x) {source = 0 : i64, target = 1 : i64} : (!t) -> !t
+  // expected-error@+1 {{'torch.prim.If' op holds other ops, but value form is one flat list}}
+  %y = torch.prim.If %b -> (!t) {
+    torch.prim.If.yield %x1 : !t
+  } else {
+    torch.prim.If.yield %x : !t
+  }
+  return %y : !t
+}
+
+// -----
+
+!t = !torch.vtensor<[4],f32>
+
+// Tests that several blocks are refused: all but the first would be passed over.
+// expected-error@+1 {{'func.func' op has 2 blocks, but value form has one}}
+func.func @blocks(%x: !t) -> !t {
+  cf.br ^bb1
+^bb1:
+  %x1 = "anabranch.fork_stream"(%x) {source = 0 : i64, target = 1 : i64} : (!t) -> !t
+  return %x1 : !t
+}

@@ -1,8 +1,6 @@
 // RUN: anabranch-opt %s --split-input-file | filecheck %s
 
-// Tests that each part is a module of its own, in which the same names may stand again.
-// CHECK: func.func @same
-// CHECK: // -----
+// Tests that each part is read and printed as a module of its own.
 // CHECK: func.func @same
 func.func @same() {
   return
@@ -10,6 +8,9 @@ func.func @same() {
 
 // -----
 
+// Tests that a name of the first part may stand again in the second.
+// CHECK: // -----
+// CHECK: func.func @same
 func.func @same() {
   return
 }
