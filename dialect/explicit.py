@@ -133,7 +133,7 @@ class _Streams:
             stream=a,
             second=_written(second),
             other=b,
-            edge=f"anabranch.{name}({moved.name}, source={source}, target={target})",
+            edge=f"anabranch.{name}({_name(moved)}, source={source}, target={target})",
             where=place(node),
         )
 
@@ -144,5 +144,15 @@ def _context(node: Node) -> int | None:
 
 
 def _written(node: Node) -> str:
-    """What the user may know ``node`` as: the name of its value, which is that of its op."""
-    return f"'{node.name}'"
+    return f"'{_name(node)}'"
+
+
+def _name(node: Node) -> str:
+    """What the user may know a value as: the name of its op; of a fork's result, the variable it was assigned to."""
+    if node.target is not operator.getitem or node.args[0].target not in (FORK, JOIN):
+        return node.name
+    boundary, i = node.args
+    targets, assigns, _ = (place(node) or "").partition(": ")[2].partition(" = ")
+    variables = [name.strip() for name in targets.split(",")]
+    is_plain = assigns and len(variables) == len(boundary.args[0]) and all(map(str.isidentifier, variables))
+    return variables[i] if is_plain else boundary.name

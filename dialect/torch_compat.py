@@ -3,12 +3,14 @@
 What differs between versions is said at each function.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._dynamo import graph_bytecode_inputs
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.source import CurrentStreamSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -18,20 +20,23 @@ _CURRENT_STREAM_INDEX: int | None = getattr(graph_bytecode_inputs, "CURRENT_STRE
 
 def dynamo_object(index: int) -> Any | None:
     """The stream or event that Dynamo's graph calls ``index``, while it is compiled or called; None if it is gone."""
-    reference = graph_bytecode_inputs.index_to_external_object_weakref.get(index)
-    return None if reference is None else reference()
+    try:
+        # A dictionary, from torch 2.15 on a list.
+        return graph_bytecode_inputs.index_to_external_object_weakref[index]()
+    except (KeyError, IndexError):
+        return None
 
 
 def is_current_stream(index: int) -> bool:
     """Whether ``index`` means the stream that is current at each call.
 
-    A stream object that happens to be current when compiling need not be so at the next call: from torch 2.13 on it has a
-    number of its own. Torch 2.11 has no number for the current stream: handles have to tell.
+    A stream object that happens to be current when compiling need not be so at the next call: it has a number of its own.
     """
     if _CURRENT_STREAM_INDEX is not None:
         return index == _CURRENT_STREAM_INDEX
-    stream = dynamo_object(index)
-    return isinstance(stream, torch.Stream) and stream == torch.accelerator.current_stream(stream.device)
+    # Before torch 2.13, how the object is fetched for a call tells: ``lambda codegen: codegen(source)``.
+    fetch = graph_bytecode_inputs.index_to_bytecode_constructor.get(index)
+    return fetch is not None and isinstance(inspect.getclosurevars(fetch).nonlocals.get("source"), CurrentStreamSource)
 
 
 def is_object_lookup(node: torch.fx.Node) -> bool:

@@ -2,10 +2,12 @@
 
 import operator
 
+import pytest
 import torch
 from torch.fx import GraphModule
 
 import anabranch
+from anabranch.dialect.errors import StreamMix
 from anabranch.dialect.explicit import make_explicit
 from anabranch.dialect.stream_context import STREAM_KEY
 from anabranch.dialect.torch_ops import FORK, JOIN
@@ -92,3 +94,32 @@ def test_no_node_keeps_the_key():
 
     gm = make_explicit(functional(program, X))
     assert not any(STREAM_KEY in (n.meta.get("custom") or {}) for n in gm.graph.nodes)
+
+
+def mix(program) -> str:
+    with pytest.raises(StreamMix) as refused:
+        make_explicit(functional(program, X))
+    return str(refused.value)
+
+
+def test_results_of_forks_are_named_as_the_user_named_them():
+    def program(x):
+        (a,) = (anabranch.fork_stream(x, target=1),)
+        b, c = anabranch.fork_stream(x, x, target=2)
+        return a + c
+
+    text = mix(program)
+    assert "'add' uses 'fork_stream' on stream 1 and 'c' on stream 2" in text
+    assert "write anabranch.fork_stream(fork_stream, source=1, target=2) and use its result" in text
+    assert text.endswith("return a + c")
+
+
+def test_the_users_line_is_named_and_not_pytorchs():
+    layer = torch.nn.Bilinear(4, 4, 1)
+
+    def bilinear(x):
+        a = anabranch.fork_stream(x, target=1)
+        b = anabranch.fork_stream(x, target=2)
+        return layer(a, b)
+
+    assert mix(bilinear).endswith("return layer(a, b)")
