@@ -15,6 +15,7 @@ test: $(VENV)/.test
 bench: $(VENV)/.demo
 	$(BIN)/python benchmarks/two_branches.py
 	$(BIN)/python benchmarks/demo.py
+	$(BIN)/python benchmarks/workloads.py
 
 clean:
 	rm -rf $(VENV)

@@ -182,24 +182,32 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
     device = require_gpu("workloads.py")
+    torch.manual_seed(0)
     made = programs(device)
     figures = {}
-    for name in options.names or made:
-        torch.manual_seed(0)
-        model, inputs = made[name]()
-        torch.compiler.reset()
-        with torch.no_grad():
-            compiled = anabranch.compile(model)
-            calls = {"eager": lambda: model(*inputs), "anabranch": lambda: compiled(*inputs)}  # noqa: B023
-            calls["anabranch in a CUDA graph"] = in_a_graph(calls["anabranch"])
-            expected = calls["eager"]()
-            figures[name] = {}
-            for column, call in calls.items():
-                check(call(), expected)
-                figures[name][column] = summary(microseconds(call))
-                print(f"{name:15} {column:26} {figures[name][column]['median_us']:8.1f} us")
-        print(f"{name:15} {anabranch.last_report()}\n")
-    save("workloads", "benchmarks/workloads.py", figures, "bfloat16; host and GPU idle before each call", options.out)
+    try:
+        for name in options.names or made:
+            figures[name] = measure(name, *made[name]())
+    finally:
+        # What was measured before one of them failed is kept.
+        save("workloads", "benchmarks/workloads.py", figures, "bfloat16; host and GPU idle before each call", options.out)
+
+
+def measure(name: str, model: nn.Module, inputs: tuple[Tensor, ...]) -> dict[str, dict]:
+    """The times of each way to call ``model``, results having been checked against eager's."""
+    torch.compiler.reset()
+    times = {}
+    with torch.no_grad():
+        compiled = anabranch.compile(model)
+        calls = {"eager": lambda: model(*inputs), "anabranch": lambda: compiled(*inputs)}
+        calls["anabranch in a CUDA graph"] = in_a_graph(calls["anabranch"])
+        expected = calls["eager"]()
+        for column, call in calls.items():
+            check(call(), expected)
+            times[column] = summary(microseconds(call))
+            print(f"{name:15} {column:26} {times[column]['median_us']:8.1f} us")
+    print(f"{name}:\n{anabranch.last_report()}\n")
+    return times
 
 
 if __name__ == "__main__":

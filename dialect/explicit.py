@@ -53,7 +53,8 @@ class _Streams:
 
     def __init__(self, graph: Graph):
         self._graph = graph
-        self._has_contexts = any(_context(node) is not None for node in graph.nodes)
+        contexts = {node: _context(node) for node in graph.nodes}
+        self._contexts = {node: stream for node, stream in contexts.items() if stream is not None}
         self._where: dict[Node, _Where] = {}
         self._crossed: dict[tuple[Node, int], Node] = {}
 
@@ -85,15 +86,14 @@ class _Streams:
                 self._where[node] = self._where[operands[0]]
             return
         firm = [x for x in operands if self._where[x].firm]
-        stream = _context(node)
-        if stream is not None:
-            where = _Where(stream, firm=False)
+        if node in self._contexts:
+            where = _Where(self._contexts[node], firm=False)
         elif firm:
             where = self._where[firm[0]]
             for other in firm[1:]:
                 if self._where[other].stream != where.stream:
                     raise self._mix(node, firm[0], other)
-        elif self._has_contexts:
+        elif self._contexts:
             where = _Where(0, firm=False)
         else:
             return
@@ -107,7 +107,7 @@ class _Streams:
     def _on(self, value: Node, stream: int, user: Node) -> Node:
         """``value`` on ``stream``, through a boundary before its first ``user`` there."""
         where = self._where.get(value)
-        if where is None and not (self._has_contexts and isinstance(value.meta.get("val"), torch.Tensor)):
+        if where is None and not (self._contexts and isinstance(value.meta.get("val"), torch.Tensor)):
             return value
         source = 0 if where is None else where.stream
         if source == stream or not isinstance(value.meta.get("val"), torch.Tensor):

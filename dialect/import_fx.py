@@ -10,6 +10,9 @@ from anabranch.dialect.errors import UnsupportedOp
 from anabranch.dialect.layout import LAYOUT_ATTR, Layout
 from anabranch.dialect.ops import STREAMS_ATTR, new_context
 
+# The torch dialect has these types, but the importer's table does not: attention on a GPU returns its seed in one.
+fx_importer.TORCH_DTYPE_TO_MLIR_TYPE_ASM |= {torch.uint16: "ui16", torch.uint64: "ui64"}
+
 
 def import_graph(gm: GraphModule, streams: dict[int, str]) -> ir.Module:
     """The module of a flat explicit graph, in a context of its own. Raises ``UnsupportedOp``."""

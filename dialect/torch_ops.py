@@ -89,3 +89,11 @@ for _op, _other in ((FORK, JOIN), (JOIN, FORK)):
     _LIBRARY.impl(_op, _eager, "CompositeExplicitAutograd")
     torch.library.register_fake(_op.name(), _fake, lib=_LIBRARY)
     torch.library.register_autograd(_op.name(), _adjoint(_other), setup_context=_keep_streams, lib=_LIBRARY)
+
+
+def tensor_results(op: torch._ops.OpOverload, made: object) -> list[Tensor | None]:
+    """The tensors among what a call of ``op`` returned, by their places in its schema; None where one is undefined."""
+    returns = op._schema.returns
+    if len(returns) == 1:
+        return list(made) if isinstance(made, list | tuple) else [made] if str(returns[0].type) == "Tensor" else []
+    return [x for x, r in zip(made or (), returns) if str(r.type) == "Tensor"]

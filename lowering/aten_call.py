@@ -15,6 +15,7 @@ from torch_mlir.extras import fx_importer
 
 from anabranch.dialect.errors import AnabranchError
 from anabranch.dialect.membership import has_stream
+from anabranch.dialect.torch_ops import tensor_results
 
 _ENUMS = {
     "ScalarType": {number: dtype for dtype, number in fx_importer.TORCH_DTYPE_TO_INT.items()},
@@ -89,10 +90,9 @@ class AtenCall:
     def evaluate(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """The tensors that the call returns for ``tensors``; with fake tensors nothing is computed."""
         put = lambda x: _map(x, lambda operand: tensors[operand.index])  # noqa: E731
-        results = self.op(*put(self.args), **{k: put(v) for k, v in self.kwargs.items()})
-        if isinstance(results, torch.Tensor):
-            return [results]
-        return [x for x in results or () if isinstance(x, torch.Tensor)]
+        results = tensor_results(self.op, self.op(*put(self.args), **{k: put(v) for k, v in self.kwargs.items()}))
+        # A result that the op leaves undefined has nothing in it.
+        return [torch.empty(0) if x is None else x for x in results]
 
 
 def aten_call(op: ir.OpView | ir.Operation) -> AtenCall:

@@ -139,9 +139,11 @@ class _Former:
         self._calls.append(call)
         self._results.append(results)
         if not any(str(x.type).startswith("!torch.list") for x in op.results):
-            for i, (value, result) in enumerate(zip([x for x in op.results if has_stream(x)], results)):
-                self._source[value] = number, i
-                self._fakes[value] = result
+            tensors = [x for x, r in zip(op.results, call.op._schema.returns) if str(r.type) == "Tensor"]
+            for i, (value, result) in enumerate(zip(tensors, results)):
+                if has_stream(value):
+                    self._source[value] = number, i
+                    self._fakes[value] = result
         return True
 
     def _enter_elements(self, op: ir.Operation) -> None:

@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from anabranch.dialect.torch_ops import tensor_results
+
 _POOL: dict[tuple[int, int], torch.cuda.Stream] = {}
 # Compiled kernels, bound to their grid, by what Triton specializes them for.
 _RUNNERS: dict[tuple, tuple[Callable, tuple[int, ...]]] = {}
@@ -149,8 +151,7 @@ class CudaRuntime:
     def call_new(self, stream: torch.cuda.Stream, places: list[tuple], op, *args, **kwargs) -> tuple[torch.Tensor, ...]:
         """Calls a PyTorch op that allocates its results in memory of ``stream``, and returns them."""
         self._go_to(stream)
-        made = op(*args, **kwargs)
-        return (made,) if isinstance(made, torch.Tensor) else tuple(x for x in made or () if isinstance(x, torch.Tensor))
+        return tuple(tensor_results(op, op(*args, **kwargs)))
 
     def join(self) -> None:
         """Orders all side work before what comes next on the caller's stream, for a call that did not come to its end."""

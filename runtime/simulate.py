@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from anabranch.dialect.errors import AnabranchError
+from anabranch.dialect.torch_ops import tensor_results
 
 _POISON = 0xFF
 
@@ -98,11 +99,10 @@ class SimulatedRuntime:
         results = tuple(self.output(*place) for place in places)
 
         def work() -> None:
-            made = op(*args, **kwargs)
-            made = [made] if isinstance(made, torch.Tensor) else [x for x in made or () if isinstance(x, torch.Tensor)]
-            for result, value in zip(results, made, strict=True):
-                # Some ops' shapes are not those that PyTorch says beforehand, where nobody uses the result.
-                result.resize_(value.shape).copy_(value)
+            for result, value in zip(results, tensor_results(op, op(*args, **kwargs)), strict=True):
+                if value is not None:
+                    # Some ops' shapes are not those that PyTorch says beforehand, where nobody uses the result.
+                    result.resize_(value.shape).copy_(value)
 
         self._queues[stream].append(("work", str(op), work))
         return results

@@ -63,8 +63,8 @@ def refusal(op, args: tuple, value: torch.Tensor) -> str:
 
 
 def test_a_dtype_that_mlir_lacks_is_refused():
-    text = refusal(torch.ops.aten.to.dtype, (torch.float64,), torch.ones(2, dtype=torch.uint64))
-    assert text.startswith("'to_dtype' (aten.to.dtype) cannot be compiled: it is a tensor of torch.uint64, which MLIR's")
+    text = refusal(torch.ops.aten.to.dtype, (torch.bits8,), torch.empty(2, dtype=torch.bits8))
+    assert text.startswith("'to_dtype' (aten.to.dtype) cannot be compiled: it is a tensor of torch.bits8, which MLIR's")
     assert text.endswith("at model.py:3: y = op(x)")
 
 

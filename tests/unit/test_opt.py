@@ -163,6 +163,17 @@ def test_the_command_that_repeats_a_failure_is_quoted(file, tmp_path, monkeypatc
     assert "'func.return' op returns %0 on stream 1" in again.stderr
 
 
+def test_a_defect_of_a_pass_shows_where_it_is(file, capsys, monkeypatch):
+    def verify_streams(module):
+        raise KeyError("no such value")
+
+    monkeypatch.setattr("anabranch.lowering.passes.load_pass", lambda name: verify_streams)
+    assert main([file(RACE), "--verify-streams"]) == 1
+    error = capsys.readouterr().err
+    assert "error: KeyError: 'no such value'" in error
+    assert "Traceback" in error and ", in verify_streams" in error and "To repeat:" in error
+
+
 def test_a_failing_pass_of_mlir_is_repeated_too(file):
     opt = f"{sys.executable} -m anabranch.lowering.opt"
     text = """func.func @f(%x: !torch.vtensor<[4],f32>) {
