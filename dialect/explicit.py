@@ -40,12 +40,26 @@ def make_explicit(gm: GraphModule) -> GraphModule:
 
     Raises ``StreamMix`` and ``SourceContradiction``, which name the user's line.
     """
+    _compute_lazy_views(gm.graph)
     wrap_higher_order_ops(gm)
     make_strides_relative(gm)
     gm.graph.eliminate_dead_code(has_effect)
     _Streams(gm.graph).run()
     gm.recompile()
     return gm
+
+
+# Views that differ from their operand by a bit of the tensor object, which memory does not show.
+_LAZY_VIEWS = {
+    torch.ops.aten._conj.default: torch.ops.aten._conj_physical.default,
+    torch.ops.aten._neg_view.default: torch.ops.aten.neg.default,
+}
+
+
+def _compute_lazy_views(graph: Graph) -> None:
+    """Makes conjugated and negated views values of their own: kernels read memory, and would miss what is not done yet."""
+    for node in graph.nodes:
+        node.target = _LAZY_VIEWS.get(node.target, node.target)
 
 
 class _Streams:
@@ -117,8 +131,10 @@ class _Streams:
                 op = JOIN if stream == 0 else FORK
                 boundary = self._graph.call_function(op, ([value], source, stream))
                 crossed = self._graph.call_function(operator.getitem, (boundary, 0))
-            boundary.meta = {"val": [value.meta["val"]], "stack_trace": user.meta.get("stack_trace")}
-            crossed.meta = {"val": value.meta["val"], "stack_trace": user.meta.get("stack_trace")}
+            # What the program returns has no line that uses it.
+            trace = user.meta.get("stack_trace") or value.meta.get("stack_trace")
+            boundary.meta = {"val": [value.meta["val"]], "stack_trace": trace}
+            crossed.meta = {"val": value.meta["val"], "stack_trace": trace}
             self._crossed[value, stream] = crossed
         return self._crossed[value, stream]
 

@@ -11,6 +11,7 @@ from anabranch.dialect.errors import StreamMix
 from anabranch.dialect.explicit import make_explicit
 from anabranch.dialect.stream_context import STREAM_KEY
 from anabranch.dialect.torch_ops import FORK, JOIN
+from tests.programs.harness import run
 from tests.unit.functional_graph import functional
 
 X = torch.ones(4)
@@ -123,3 +124,13 @@ def test_the_users_line_is_named_and_not_pytorchs():
         return layer(a, b)
 
     assert mix(bilinear).endswith("return layer(a, b)")
+
+
+def test_no_view_is_left_that_memory_does_not_show():
+    """``imag`` of a conjugate is a view whose negation PyTorch leaves to whoever reads it."""
+
+    def program(x):
+        with anabranch.stream(1):
+            return (x * x).conj().imag.clone()
+
+    run(program, torch.randn(4, dtype=torch.complex64), seeds=[0])
