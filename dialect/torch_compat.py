@@ -54,9 +54,31 @@ def op_name(node: torch.fx.Node) -> str:
 def inference_backend(compiler: Callable[[torch.fx.GraphModule, Sequence], Callable]) -> Callable:
     """A Dynamo backend that gives ``compiler`` the functional graph of ATen ops, without decompositions, for inference.
 
-    AOTAutograd writes mutated inputs back after the call, on the caller's current stream.
+    AOTAutograd writes mutated inputs back after the call, on the caller's current stream. What ``compiler`` returns gets
+    inputs that are in memory as they are: conjugates and negations that PyTorch put off are computed first.
     """
-    return aot_autograd(fw_compiler=compiler, inference_compiler=compiler)
+
+    def compile_resolved(gm: torch.fx.GraphModule, inputs: Sequence) -> Callable:
+        lazy = _resolve_placeholders(gm)
+        call = compiler(gm, inputs)
+        return (lambda *args: call(*(_resolved(x) if i in lazy else x for i, x in enumerate(args)))) if lazy else call
+
+    return aot_autograd(fw_compiler=compile_resolved, inference_compiler=compile_resolved)
+
+
+def _resolved(x: torch.Tensor) -> torch.Tensor:
+    return x.resolve_conj().resolve_neg()
+
+
+def _resolve_placeholders(gm: torch.fx.GraphModule) -> set[int]:
+    """Says of each placeholder what it is once resolved, and which have to be. Dynamo guards on it."""
+    lazy = set()
+    for i, node in enumerate(node for node in gm.graph.nodes if node.op == "placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg()):
+            node.meta["val"] = _resolved(value)
+            lazy.add(i)
+    return lazy
 
 
 def has_symbols(gm: torch.fx.GraphModule) -> bool:

@@ -134,3 +134,18 @@ def test_no_view_is_left_that_memory_does_not_show():
             return (x * x).conj().imag.clone()
 
     run(program, torch.randn(4, dtype=torch.complex64), seeds=[0])
+
+
+@pytest.mark.parametrize("lazy", [lambda z: z.conj().imag, lambda z: z.conj().imag[:, 1:].t(), lambda z: z.conj()])
+def test_an_input_may_be_a_view_that_memory_does_not_show(lazy):
+    def program(x):
+        with anabranch.stream(1):
+            return x + 1
+
+    torch.compiler.reset()
+    compiled = torch.compile(program, backend="anabranch", fullgraph=True)
+    z = torch.randn(4, 4, dtype=torch.complex64)
+    with torch.no_grad():
+        # In either order: a graph that was compiled for one kind of input is not used for the other.
+        for x in (lazy(z), lazy(z).clone(), lazy(z)):
+            torch.testing.assert_close(compiled(x), x + 1)
