@@ -10,6 +10,8 @@ call's ends, where it costs one event each and is never too weak:
 A host wait cannot be kept so, and is refused.
 """
 
+import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +58,7 @@ def capture(graph: GraphModule, inputs: Sequence[object]) -> Captured:
     bodies = [module for module in graph.modules() if isinstance(module, GraphModule)]
     nodes = [node for body in bodies for node in body.graph.nodes]
     for node in nodes:
-        _write_ids_out(node)
+        _normalize_boundary(node)
     pool = {i for node in nodes for i in _pool_ids(node)}
     captured = Captured(graph, {0: "current"} | {i: "pool" for i in sorted(pool - {0})})
     numbers = _UserStreams(captured, _devices(nodes, inputs))
@@ -104,7 +106,8 @@ def _apply_contexts(gm: GraphModule, inherited: _Context | None) -> None:
             gm.graph.erase_node(node)
         elif entered and node.op != "placeholder" and around == entered[-1].around:
             rest = {key: value for key, value in (node.meta.get("custom") or {}).items() if key != _DYNAMO_KEY}
-            node.meta["custom"] = rest | {STREAM_KEY: entered[-1].id}
+            # In a body that several ops share, the first of them has seen its marks.
+            node.meta["custom"] = {STREAM_KEY: entered[-1].id} | rest
         for x in node.all_input_nodes:
             if x.op == "get_attr" and isinstance(body := getattr(gm, x.target, None), GraphModule):
                 _apply_contexts(body, entered[-1] if entered else None)
@@ -115,27 +118,27 @@ def _known(id: int | Node) -> int:
     return int(id.meta["example_value"]) if isinstance(id, Node) else id
 
 
-def _write_ids_out(node: Node) -> None:
-    """Makes the arguments of a fork or join positional, and its ids numbers."""
-    if torch_compat.op_name(node) in _BOUNDARIES:
-        given = dict(zip(("xs", "source", "target"), node.args)) | node.kwargs
-        node.args = (given["xs"], _known(given["source"]), _known(given["target"]))
-        node.kwargs = {}
+_HERE = str(Path(__file__).parent)
+_TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 
 
-_PROJECT = str(Path(__file__).parent)
+def _normalize_boundary(node: Node) -> None:
+    """Makes the arguments of a fork or join positional, its ids numbers, and its place in the source the user's call."""
+    if torch_compat.op_name(node) not in _BOUNDARIES:
+        return
+    given = dict(zip(("xs", "source", "target"), node.args)) | node.kwargs
+    node.args = (given["xs"], _known(given["source"]), _known(given["target"]))
+    node.kwargs = {}
+    if trace := node.meta.get("stack_trace"):
+        frames = re.split(r'^(?=\s*File ")', trace, flags=re.MULTILINE)
+        node.meta["stack_trace"] = "".join(frame for frame in frames if f'File "{_HERE}' not in frame)
 
 
 def place(node: Node) -> str | None:
-    """The user's line that made ``node``: ``model.py:12: y = x + 1``."""
-    lines = (node.meta.get("stack_trace") or "").strip().splitlines()
-    for i in range(len(lines) - 1, -1, -1):
-        # The last frame may be inside fork_stream itself.
-        if lines[i].lstrip().startswith("File ") and _PROJECT not in lines[i]:
-            file, line = lines[i].strip().removeprefix("File ").split(", line ")
-            code = lines[i + 1].strip() if i + 1 < len(lines) else ""
-            return f"{file.strip(chr(34))}:{line.split(',')[0]}: {code}"
-    return None
+    """The user's line that made ``node``, not PyTorch's that it called: ``model.py:12: y = x + 1``."""
+    frames = re.findall(r'File "(.*)", line (\d+).*\n?(.*)', node.meta.get("stack_trace") or "")
+    own = [frame for frame in frames if not frame[0].startswith(_TORCH)] or frames
+    return "{}:{}: {}".format(*map(str.strip, own[-1])) if own else None
 
 
 def _pool_ids(node: Node) -> Iterable[int]:
@@ -178,12 +181,7 @@ class _UserStreams:
     def _check_device(self, device: torch.device, node: Node) -> None:
         if (device.type, device.index or 0) not in {(d.type, d.index or 0) for d in self._devices}:
             known = sorted(str(d) for d in self._devices if d.type == device.type) or sorted(map(str, self._devices))
-            raise WrongDevice(
-                stream_device=device,
-                devices=", ".join(known) or "no device",
-                example=known[0] if known else "",
-                where=place(node),
-            )
+            raise WrongDevice(stream_device=device, devices=", ".join(known) or "no device", where=place(node))
 
 
 def _sync_name(node: Node) -> str | None:

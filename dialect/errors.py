@@ -65,8 +65,8 @@ class WrongDevice(AnabranchError):
     """A stream of a device on which the program has no tensor."""
 
     message = (
-        "a stream of {stream_device} is used, but the program's tensors are on {devices}: use a stream of that device, "
-        "such as torch.cuda.Stream(device={example!r})"
+        "a stream of {stream_device} is used, but the program's tensors are on {devices}: use a stream of the tensors' "
+        "device, or anabranch.stream(1), which is on whatever device its tensors are"
     )
 
 

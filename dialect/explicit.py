@@ -40,6 +40,7 @@ def make_explicit(gm: GraphModule) -> GraphModule:
 
     Raises ``StreamMix`` and ``SourceContradiction``, which name the user's line.
     """
+    _compute_lazy_views(gm.graph)
     wrap_higher_order_ops(gm)
     make_strides_relative(gm)
     gm.graph.eliminate_dead_code(has_effect)
@@ -48,12 +49,26 @@ def make_explicit(gm: GraphModule) -> GraphModule:
     return gm
 
 
+# Views that differ from their operand by a bit of the tensor object, which memory does not show.
+_LAZY_VIEWS = {
+    torch.ops.aten._conj.default: torch.ops.aten._conj_physical.default,
+    torch.ops.aten._neg_view.default: torch.ops.aten.neg.default,
+}
+
+
+def _compute_lazy_views(graph: Graph) -> None:
+    """Makes conjugated and negated views values of their own: kernels read memory, and would miss what is not done yet."""
+    for node in graph.nodes:
+        node.target = _LAZY_VIEWS.get(node.target, node.target)
+
+
 class _Streams:
     """Walks the graph in order; a value that is not in ``_where`` floats: it is wherever it is used."""
 
     def __init__(self, graph: Graph):
         self._graph = graph
-        self._has_contexts = any(_context(node) is not None for node in graph.nodes)
+        contexts = {node: _context(node) for node in graph.nodes}
+        self._contexts = {node: stream for node, stream in contexts.items() if stream is not None}
         self._where: dict[Node, _Where] = {}
         self._crossed: dict[tuple[Node, int], Node] = {}
 
@@ -85,15 +100,14 @@ class _Streams:
                 self._where[node] = self._where[operands[0]]
             return
         firm = [x for x in operands if self._where[x].firm]
-        stream = _context(node)
-        if stream is not None:
-            where = _Where(stream, firm=False)
+        if node in self._contexts:
+            where = _Where(self._contexts[node], firm=False)
         elif firm:
             where = self._where[firm[0]]
             for other in firm[1:]:
                 if self._where[other].stream != where.stream:
                     raise self._mix(node, firm[0], other)
-        elif self._has_contexts:
+        elif self._contexts:
             where = _Where(0, firm=False)
         else:
             return
@@ -107,7 +121,7 @@ class _Streams:
     def _on(self, value: Node, stream: int, user: Node) -> Node:
         """``value`` on ``stream``, through a boundary before its first ``user`` there."""
         where = self._where.get(value)
-        if where is None and not (self._has_contexts and isinstance(value.meta.get("val"), torch.Tensor)):
+        if where is None and not (self._contexts and isinstance(value.meta.get("val"), torch.Tensor)):
             return value
         source = 0 if where is None else where.stream
         if source == stream or not isinstance(value.meta.get("val"), torch.Tensor):
@@ -117,8 +131,10 @@ class _Streams:
                 op = JOIN if stream == 0 else FORK
                 boundary = self._graph.call_function(op, ([value], source, stream))
                 crossed = self._graph.call_function(operator.getitem, (boundary, 0))
-            boundary.meta = {"val": [value.meta["val"]], "stack_trace": user.meta.get("stack_trace")}
-            crossed.meta = {"val": value.meta["val"], "stack_trace": user.meta.get("stack_trace")}
+            # What the program returns has no line that uses it.
+            trace = user.meta.get("stack_trace") or value.meta.get("stack_trace")
+            boundary.meta = {"val": [value.meta["val"]], "stack_trace": trace}
+            crossed.meta = {"val": value.meta["val"], "stack_trace": trace}
             self._crossed[value, stream] = crossed
         return self._crossed[value, stream]
 
@@ -133,7 +149,7 @@ class _Streams:
             stream=a,
             second=_written(second),
             other=b,
-            edge=f"anabranch.{name}({moved.name}, source={source}, target={target})",
+            edge=f"anabranch.{name}({_name(moved)}, source={source}, target={target})",
             where=place(node),
         )
 
@@ -144,5 +160,15 @@ def _context(node: Node) -> int | None:
 
 
 def _written(node: Node) -> str:
-    """What the user may know ``node`` as: the name of its value, which is that of its op."""
-    return f"'{node.name}'"
+    return f"'{_name(node)}'"
+
+
+def _name(node: Node) -> str:
+    """What the user may know a value as: the name of its op; of a fork's result, the variable it was assigned to."""
+    if node.target is not operator.getitem or node.args[0].target not in (FORK, JOIN):
+        return node.name
+    boundary, i = node.args
+    targets, assigns, _ = (place(node) or "").partition(": ")[2].partition(" = ")
+    variables = [name.strip() for name in targets.split(",")]
+    is_plain = assigns and len(variables) == len(boundary.args[0]) and all(map(str.isidentifier, variables))
+    return variables[i] if is_plain else boundary.name

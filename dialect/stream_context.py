@@ -36,7 +36,8 @@ class stream:  # noqa: N801  (a context like torch.cuda.stream)
     def __init__(self, id: int):
         check_stream_id("stream", "id", id)
         self.id = id
-        self._around = None
+        # Of each time that it was entered in eager: what is to be restored.
+        self._entered: list[tuple] = []
 
     def __enter__(self) -> None:
         if torch.compiler.is_compiling():
@@ -45,7 +46,8 @@ class stream:  # noqa: N801  (a context like torch.cuda.stream)
             self._enter_eager()
 
     def __exit__(self, *exception: object) -> None:
-        if torch.compiler.is_compiling():
+        # In a function that Dynamo gives up on, it may compile this alone, for a context that was entered in eager.
+        if torch.compiler.is_compiling() and not self._entered:
             torch.ops.anabranch.exit_stream()
         else:
             self._exit_eager()
@@ -53,20 +55,20 @@ class stream:  # noqa: N801  (a context like torch.cuda.stream)
     def _enter_eager(self) -> None:
         if not torch.cuda.is_available():
             return
-        self._around = torch.cuda.current_stream()
+        around = torch.cuda.current_stream()
         # Inside other contexts, 0 still means the stream that was current around the outermost.
-        self._caller = getattr(_NESTING, "caller", None)
-        _NESTING.caller = self._caller or self._around
-        self._inside = _NESTING.caller if self.id == 0 else _pool_stream(self._around.device, self.id)
-        self._inside.wait_stream(self._around)
-        torch.cuda.set_stream(self._inside)
+        caller = getattr(_NESTING, "caller", None)
+        _NESTING.caller = caller or around
+        inside = _NESTING.caller if self.id == 0 else _pool_stream(around.device, self.id)
+        inside.wait_stream(around)
+        torch.cuda.set_stream(inside)
+        self._entered.append((caller, around, inside))
 
     def _exit_eager(self) -> None:
-        if self._around is None:
-            return
-        _NESTING.caller = self._caller
-        torch.cuda.set_stream(self._around)
-        self._around.wait_stream(self._inside)
+        if self._entered:
+            _NESTING.caller, around, inside = self._entered.pop()
+            torch.cuda.set_stream(around)
+            around.wait_stream(inside)
 
 
 def _pool_stream(device: torch.device, id: int) -> torch.cuda.Stream:
