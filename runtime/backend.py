@@ -16,7 +16,7 @@ from anabranch.dialect.errors import AnabranchError, TrainingNotSupported
 from anabranch.dialect.explicit import make_explicit
 from anabranch.dialect.flatten import Signature, flatten
 from anabranch.dialect.layout import Layout
-from anabranch.runtime.cache import PlanCache, cache_dir
+from anabranch.runtime.cache import PlanCache, cache_dir, process_folder
 from anabranch.runtime.options import Options
 from anabranch.runtime.plan import Plan, load_plan
 from anabranch.runtime.report import Report, remember
@@ -127,19 +127,20 @@ class _Compiler:
         text, _ = compile_module(import_graph(gm, self.captured.streams), self.dump)
         if self.options.cache:
             return load_plan(cache.put(key, text), device), "miss"
-        return load_plan(PlanCache(_temporary()).put(key, text), device), "off"
+        return load_plan(PlanCache(process_folder()).put(key, text), device), "off"
 
     def _caller(self, plan: Plan, signature: Signature, device: torch.device) -> Callable:
         captured, seed = self.captured, self.options.seed
 
         def call(*args: Any) -> list[Any]:
             for number in captured.entry_events:
-                torch.cuda.current_stream(device).wait_event(torch_compat.dynamo_object(number))
+                # One that is gone: nobody could have recorded it since.
+                if (event := torch_compat.dynamo_object(number)) is not None:
+                    torch.cuda.current_stream(device).wait_event(event)
             users = {id: torch_compat.dynamo_object(number) for id, number in captured.user_streams.items()}
             results = plan.run(signature.arguments_of(args), device, users, seed)
             for number in captured.exit_events:
-                event = torch_compat.dynamo_object(number)
-                if event is not None:
+                if (event := torch_compat.dynamo_object(number)) is not None:
                     event.record(torch.cuda.current_stream(device))
             return signature.results_of(results)
 
@@ -167,15 +168,3 @@ def _text(gm: GraphModule) -> str:
         layout = Layout.of(node.meta["val"]) if node.op == "placeholder" else ""
         lines.append(f"{node.name} {node.op} {node.target} {node.args} {node.kwargs} {layout} {place(node)}")
     return "\n".join(lines)
-
-
-_FOLDERS: list[Any] = []
-
-
-def _temporary() -> Path:
-    """A folder that lives as long as the process."""
-    if not _FOLDERS:
-        import tempfile
-
-        _FOLDERS.append(tempfile.TemporaryDirectory(prefix="anabranch-"))
-    return Path(_FOLDERS[0].name)

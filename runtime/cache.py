@@ -74,12 +74,12 @@ class PlanCache:
             return self._write(key, text)
         except OSError as error:
             warnings.warn(
-                f"plans cannot be cached in {self.folder} ({error.strerror or error}): the program is compiled again in each "
-                "process; set ANABRANCH_CACHE_DIR to a folder that can be written",
+                f"plans cannot be cached in {self.folder} ({error.strerror or error}): the program is compiled again in "
+                "each process; set ANABRANCH_CACHE_DIR to a folder that can be written",
                 UnusableCacheWarning,
                 stacklevel=2,
             )
-        return PlanCache(Path(_folder_of_process().name))._write(key, text)
+        return PlanCache(process_folder())._write(key, text)
 
     def _write(self, key: str, text: str) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -100,9 +100,13 @@ class PlanCache:
         return self.folder / f"plan_{key}.py"
 
 
-@functools.cache
-def _folder_of_process() -> tempfile.TemporaryDirectory:
+def process_folder() -> Path:
     """A folder that lives as long as the process."""
+    return Path(_temporary_directory().name)
+
+
+@functools.cache
+def _temporary_directory() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory(prefix="anabranch-")
 
 

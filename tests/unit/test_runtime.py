@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import anabranch
-from anabranch.runtime.cache import CorruptCacheWarning, PlanCache, cache_dir
+from anabranch.runtime.cache import CorruptCacheWarning, PlanCache, UnusableCacheWarning, cache_dir
 from anabranch.runtime.plan import load_plan
 from anabranch.runtime.report import Report
 from anabranch.runtime.simulate import Deadlock, SimulatedRuntime
@@ -149,6 +149,15 @@ def test_a_corrupt_file_is_said_and_removed(tmp_path, damage):
     with pytest.warns(CorruptCacheWarning, match="is corrupt .* removed and the program is compiled again"):
         assert cache.get("k") is None
     assert not path.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_said_and_done_without(tmp_path):
+    (tmp_path / "file").write_text("")
+    cache = PlanCache(tmp_path / "file" / "below")
+    with pytest.warns(UnusableCacheWarning, match="plans cannot be cached in .* set ANABRANCH_CACHE_DIR to a folder"):
+        path = cache.put("k", "x = 1\n")
+    assert path.read_text().endswith("x = 1\n")
+    assert cache.get("k") is None
 
 
 def test_the_folder_can_be_chosen(monkeypatch, tmp_path):
