@@ -44,6 +44,11 @@ def _refuse(error: type[AnabranchError], **fields: object) -> NoReturn:
     if torch.compiler.is_compiling():
         # Dynamo shows this message where it may not break the graph, and none of the error's own.
         torch._dynamo.graph_break(msg=error.message.format(**fields))
+    _raise(error, fields)
+
+
+def _raise(error: type[AnabranchError], fields: dict[str, object]) -> NoReturn:
+    # Torch 2.11's Dynamo fails on a raise in the very function that it resumes after a break.
     raise error(**fields)
 
 
