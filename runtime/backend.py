@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,18 +133,24 @@ class _Compiler:
         captured, seed = self.captured, self.options.seed
 
         def call(*args: Any) -> list[Any]:
-            for number in captured.entry_events:
-                # One that is gone: nobody could have recorded it since.
-                if (event := torch_compat.dynamo_object(number)) is not None:
-                    torch.cuda.current_stream(device).wait_event(event)
-            users = {id: torch_compat.dynamo_object(number) for id, number in captured.user_streams.items()}
+            for event in _alive(captured.entry_events, torch.Event):
+                torch.cuda.current_stream(device).wait_event(event)
+            users = {i: s for i, number in captured.user_streams.items() for s in _alive([number], torch.Stream)}
             results = plan.run(signature.arguments_of(args), device, users, seed)
-            for number in captured.exit_events:
-                if (event := torch_compat.dynamo_object(number)) is not None:
-                    event.record(torch.cuda.current_stream(device))
+            for event in _alive(captured.exit_events, torch.Event):
+                event.record(torch.cuda.current_stream(device))
             return signature.results_of(results)
 
         return call
+
+
+def _alive(numbers: Iterable[int], kind: type) -> list[Any]:
+    """The streams or events that Dynamo calls ``numbers``, those left out that are gone: nobody waits for them any more.
+
+    Dynamo keeps them in one table a process. A call that another thread comes between may find others there; a pool stream
+    then does as well as a user's.
+    """
+    return [x for x in map(torch_compat.dynamo_object, numbers) if isinstance(x, kind)]
 
 
 def _device(gm: GraphModule) -> torch.device:
