@@ -9,7 +9,7 @@ allocated goes back to that stream at the end.
     launch @c (%b) -> (%d) on 0     // error: launch of @c on stream 0 reads %b ... but does not wait for launch of @a ...
 
 Requires schedule form with memory placed. Changes nothing but ``anabranch.access_pairs`` of the function, the number of
-conflicting pairs it has proved ordered. The order is computed from the text alone, as sets of everything that comes before an
+conflicting pairs it has proved ordered. The order is computed from the text alone, as sets of what comes before an
 op, and not by the vector clocks that the passes which place waits and memory share. Refuses a schedule with a race, naming
 both accesses, an event that nobody recorded, and memory that is read but never written.
 """
