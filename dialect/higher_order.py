@@ -35,7 +35,7 @@ def wrap_higher_order_ops(gm: GraphModule) -> None:
     for node in list(gm.graph.nodes):
         if node.op == "call_function" and (
             isinstance(node.target, torch._ops.HigherOrderOperator)
-            or any(x in _UNKNOWN_DTYPES for x in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(x, torch.dtype))
+            or any(map(_is_unknown, pytree.tree_leaves((node.args, node.kwargs))))
         ):
             _wrap(gm, node)
     for node in [n for n in gm.graph.nodes if n.op == "get_attr" and not n.users]:
@@ -97,6 +97,11 @@ def has_effect(node: Node) -> bool:
     return node.is_impure() or (node.op == "call_function" and schema is not None and not schema.returns)
 
 
+def _is_unknown(leaf: Any) -> bool:
+    """Whether MLIR's torch dialect has no constant for an argument."""
+    return isinstance(leaf, complex) or isinstance(leaf, torch.dtype) and leaf in _UNKNOWN_DTYPES
+
+
 def _is_tensor(leaf: Any) -> bool:
     return isinstance(leaf, Node) and isinstance(leaf.meta.get("val"), Tensor)
 
@@ -119,7 +124,10 @@ def _define(target, is_tensor: list[bool], held: list[Any], spec, results: list[
         rest = iter(xs)
         args, kwargs = pytree.tree_unflatten([next(rest) if t else h for t, h in zip(is_tensor, held)], spec)
         made = target(*args, **kwargs)
-        return [x for x in ([made] if isinstance(made, Tensor) else made) if isinstance(x, Tensor)]
+        # The op's schema says that its results have memory of their own; a view would see that of its operand used again.
+        taken = {x.untyped_storage().data_ptr() for x in xs}
+        results = [x for x in ([made] if isinstance(made, Tensor) else made) if isinstance(x, Tensor)]
+        return [x.clone() if x.untyped_storage().data_ptr() in taken else x for x in results]
 
     def fake(xs: list[Tensor]) -> list[Tensor]:
         return [torch.empty_strided(shape, stride, dtype=dtype, device=device) for shape, stride, dtype, device in places]

@@ -144,7 +144,9 @@ def _on_bool(op: ir.Operation) -> bool:
 
 def _softmax(op: ir.Operation) -> bool:
     half_to_float = constant(op.operands[2])
-    return not half_to_float and _rows(op)
+    # Torch-mlir's canonicalization of one without dimensions does not end.
+    shape, _ = _shape_and_dtype(op.operands[0].type)
+    return not half_to_float and bool(shape) and _rows(op)
 
 
 def _layer_norm(op: ir.Operation) -> bool:

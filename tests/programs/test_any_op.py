@@ -21,6 +21,9 @@ CASES = {
     "strides that another tensor's memory gives": lambda x: (x + 1).as_strided((3, 2), (8, 1), 5),
     "a dtype as an argument": lambda x: x.to(torch.float64).sum(dtype=torch.float32),
     "a dtype that MLIR has no number for": lambda x: x.to(torch.complex128).abs(),
+    "a view as a dtype that MLIR has no number for": lambda x: (
+        (x + 1).to(torch.float16).view(torch.uint16).view(torch.float16) * 1
+    ),
     "complex numbers": lambda x: torch.fft.fft(x).real,
     "integers": lambda x: (x * 10).to(torch.int32) // 3,
     "bool": lambda x: torch.logical_and(x > 0, torch.tensor(1.0)),
@@ -33,6 +36,8 @@ CASES = {
     "an effect and its check": lambda x: torch.linalg.inv(SQUARE + 0 * x.sum()),
     "nothing but a constant": lambda x: torch.full((3,), 2.0) + torch.arange(3),
     "an empty tensor": lambda x: x[:0].relu(),
+    "a complex number as an argument": lambda x: (x * 1j).imag + x,
+    "a softmax of one element": lambda x: x.sum().softmax(0) + x.mean().log_softmax(0),
     "one element": lambda x: x.sum().sigmoid() * x.mean(),
     "rows of several dimensions": lambda x: F.layer_norm(x.reshape(3, 2, 8), (2, 8)),
     "columns": lambda x: x.softmax(0).sum(0),
