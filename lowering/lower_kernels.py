@@ -26,7 +26,6 @@ from torch_mlir.passmanager import PassManager
 
 from anabranch.lowering.exact_ops import expand
 
-PASS_NAME = "lower-kernels"
 KERNEL_ATTR = "anabranch.kernel"
 OPS_ATTR = "anabranch.ops"
 _KEPT = ("sym_visibility", "arg_attrs", "res_attrs", KERNEL_ATTR, OPS_ATTR)
