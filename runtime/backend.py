@@ -168,9 +168,12 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 
 def _text(gm: GraphModule) -> str:
-    """All that a plan is made from: the ops, where the arguments lie, and the lines named in comments."""
+    """All that a plan is made from: the ops, where each value lies, and the lines named in comments.
+
+    Where results lie is for the ops to say, and an op of the user's may say something else in another process.
+    """
     lines = []
     for node in gm.graph.nodes:
-        layout = Layout.of(node.meta["val"]) if node.op == "placeholder" else ""
-        lines.append(f"{node.name} {node.op} {node.target} {node.args} {node.kwargs} {layout} {place(node)}")
+        layouts = [str(Layout.of(x)) for x in _tensors(node.meta.get("val"))]
+        lines.append(f"{node.name} {node.op} {node.target} {node.args} {node.kwargs} {layouts} {place(node)}")
     return "\n".join(lines)

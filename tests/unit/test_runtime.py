@@ -195,6 +195,31 @@ def test_a_program_compiles_once_and_again_if_its_plan_is_corrupt(monkeypatch, t
     assert compile_and_run(cache=False).cache == "off"
 
 
+def test_an_op_that_lays_its_result_out_anew_is_compiled_anew(monkeypatch, tmp_path):
+    """The graph is the same, and so are its arguments: only the op's own shape function says another thing."""
+    monkeypatch.setenv("ANABRANCH_CACHE_DIR", str(tmp_path))
+    strides = [(4, 1)]
+
+    @torch.library.custom_op("anabranch_tests::laid_out", mutates_args=())
+    def laid_out(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_strided(x.shape, strides[0]).copy_(x)
+
+    @laid_out.register_fake
+    def _(x):
+        return torch.empty_strided(x.shape, strides[0])
+
+    def program(x):
+        return laid_out(x).sin()
+
+    x = torch.randn(4, 4)
+    caches = []
+    for strides[0] in [(4, 1), (4, 1), (1, 4)]:
+        torch.compiler.reset()
+        torch.testing.assert_close(anabranch.compile(program)(x), x.sin())
+        caches.append(anabranch.last_report().cache)
+    assert caches == ["miss", "hit", "miss"]
+
+
 def test_a_cached_program_runs_without_torch_mlir(monkeypatch, tmp_path):
     monkeypatch.setenv("ANABRANCH_CACHE_DIR", str(tmp_path))
     script = tmp_path / "script.py"
