@@ -25,10 +25,9 @@ from anabranch.dialect.stream_context import STREAM_KEY
 
 _DYNAMO_KEY = "stream"
 _BOUNDARIES = ("anabranch::fork_stream", "anabranch::join_stream")
-# Per kind of synchronization, its names as an op of torch.ops.streams and as a method (torch 2.11), and which argument is
-# the event. The rest of torch.ops.streams needs no keeping.
-_RECORDS = {"record_event": 0, "record": 0}
-_WAITS = {"wait_event": 0, "wait": 0}
+# Per kind of synchronization, its names as an op of torch.ops.streams and as a method (torch 2.11).
+_RECORDS = ("record_event", "record")
+_WAITS = ("wait_event", "wait")
 _DROPPED = ("wait_stream", "record_stream", "sync_dealloc", "fork", "join")
 _HOST = ("synchronize", "synchronize_event", "synchronize_stream", "synchronize_device", "query")
 

@@ -17,7 +17,7 @@ from anabranch.dialect.layout import Layout
 from anabranch.dialect.ops import stream_table
 from anabranch.lowering.aten_call import overload
 from anabranch.lowering.facts import launched_ops, main_function
-from anabranch.lowering.schedule_form import ARENA_ATTR, ON_STREAM, WORK, layout_of, operations, root, stream_of
+from anabranch.lowering.schedule_form import ARENA_ATTR, ON_STREAM, WORK, layout_of, operations, root, space_of, stream_of
 from anabranch.lowering.triton_text import Kernel
 
 _HEADER = '''"""What one compiled program runs, in the order in which the host issues it. Written by anabranch.
@@ -62,7 +62,7 @@ class _Body:
         """The lines of each function."""
         ops = operations(self._function)
         memory = [
-            op for op in ops if op.name in ("anabranch.alloc", "anabranch.view") and _space(root(op.results[0])) == "arena"
+            op for op in ops if op.name in ("anabranch.alloc", "anabranch.view") and space_of(root(op.results[0])) == "arena"
         ]
         functions = [_function("buffers(rt)", self._buffers(memory))] if memory else []
         return [*functions, _function("call(rt, args)", self._call(ops, memory))]
@@ -93,7 +93,8 @@ class _Body:
         body += self._own_memory([op for op in ops if op.name == "anabranch.alloc"])
         for op in ops:
             if op.name == "anabranch.view":
-                if op not in memory:
+                # Those of buffers have their names by now.
+                if not any(x in self._names for x in op.results):
                     body.append(self._view(op))
             elif op.name == "anabranch.launch":
                 body.append(self._launch(op) + _comment(op))
@@ -117,10 +118,10 @@ class _Body:
         """The results' memory, made before any work; what ops allocate themselves is only named."""
         lines = []
         for alloc in allocs:
-            if _space(alloc.results[0]) == "arena":
+            if space_of(alloc.results[0]) == "arena":
                 continue
             name = self._name(alloc.results[0], "b")
-            if _space(alloc.results[0]) == "output":
+            if space_of(alloc.results[0]) == "output":
                 lines.append(f"{name} = rt.output{_place(layout_of(alloc.results[0], self._function))}")
         return lines
 
@@ -158,10 +159,6 @@ class _Body:
 
 def _function(signature: str, body: list[str]) -> list[str]:
     return [f"def {signature}:", *(f"    {line}" for line in body)]
-
-
-def _space(memory: ir.Value) -> str:
-    return "argument" if isinstance(memory, ir.BlockArgument) else memory.owner.operation.attributes["space"].value
 
 
 def _op(op: ir.Operation) -> str:

@@ -20,7 +20,7 @@ from torch_mlir import ir
 
 from anabranch.dialect.ops import functions
 from anabranch.lowering.happens_before import Clocks
-from anabranch.lowering.schedule_form import ARENA_ATTR, accesses, is_schedule, operations
+from anabranch.lowering.schedule_form import ARENA_ATTR, accesses, is_schedule, operations, space_of
 
 # What the caching allocator aligns to, and more than any vector load needs.
 ALIGNMENT = 512
@@ -48,9 +48,7 @@ def _plan(function: ir.OpView) -> None:
             touched[memory].append(op)
     i64 = ir.IntegerType.get_signless(64, function.operation.context)
     placed: dict[str, list[tuple[int, int, list[ir.Operation]]]] = defaultdict(list)
-    buffers = [
-        x for x in touched if not isinstance(x, ir.BlockArgument) and x.owner.operation.attributes["space"].value == "arena"
-    ]
+    buffers = [x for x in touched if space_of(x) == "arena"]
     for buffer in buffers:
         alloc = buffer.owner.operation
         size, first = aligned(alloc.attributes["bytes"].value), touched[buffer][0]

@@ -41,6 +41,11 @@ def root(value: ir.Value) -> ir.Value:
     return value
 
 
+def space_of(memory: ir.Value) -> str:
+    """Whose memory a root is: ``argument``, or what its alloc says."""
+    return "argument" if isinstance(memory, ir.BlockArgument) else memory.owner.operation.attributes["space"].value
+
+
 @dataclass(frozen=True)
 class Accesses:
     """The memory that one op reads and writes, as roots."""

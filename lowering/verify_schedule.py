@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from anabranch.dialect.ops import functions
-from anabranch.lowering.schedule_form import WORK, accesses, describe, is_schedule, operations, root, stream_of
+from anabranch.lowering.schedule_form import WORK, accesses, describe, is_schedule, operations, root, space_of, stream_of
 
 PAIRS_ATTR = "anabranch.access_pairs"
 
@@ -72,7 +72,7 @@ class _Proof:
                 self._point(stream_of(op), op, describe(op), access.reads, access.writes)
         end = self._ops[-1]
         kept = {root(x) for x in end.operands}
-        foreign = [x for x in self._memory if _space(x) == "foreign" and x not in kept]
+        foreign = [x for x in self._memory if space_of(x) == "foreign" and x not in kept]
         home = {x: next((stream_of(a.op) for a in self._accesses[x] if a.writes and a.op.name in WORK), 0) for x in foreign}
         self._point(
             0, end, "the return to stream 0", list(kept), [x for x in self._memory if x not in home and x not in kept]
@@ -106,7 +106,7 @@ class _Proof:
         pairs = [(x, x) for x in self._memory]
         by_device: dict[str, list[tuple[int, int, ir.Value]]] = defaultdict(list)
         for memory in self._memory:
-            if _space(memory) == "arena":
+            if space_of(memory) == "arena":
                 attributes = memory.owner.operation.attributes
                 start, size = attributes["offset"].value, attributes["bytes"].value
                 by_device[attributes["device"].value].append((start, start + size, memory))
@@ -134,10 +134,6 @@ class _Proof:
                 if not self._before[second.time] >> first.time & 1:
                     second.op.location.emit_error(_explain(first, second))
         return count
-
-
-def _space(memory: ir.Value) -> str:
-    return "argument" if isinstance(memory, ir.BlockArgument) else memory.owner.operation.attributes["space"].value
 
 
 def _explain(first: _Access, second: _Access) -> str:
